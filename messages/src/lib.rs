@@ -1,0 +1,9 @@
+//! Data only: what the rooms of Fanlight say to each other.
+//!
+//! No async, no I/O and no GPU type lives here, so that every message can be logged, compared and replayed.
+
+pub mod layout;
+pub mod program;
+pub mod tensor_type;
+
+pub use tensor_type::TensorType;

@@ -1,0 +1,5 @@
+//! The GGUF container: typed metadata and the tensor directory.
+
+pub mod metadata;
+
+pub use metadata::{Metadata, MetadataArray, MetadataValue};

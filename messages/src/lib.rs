@@ -2,7 +2,9 @@
 //!
 //! No async, no I/O and no GPU type lives here, so that every message can be logged, compared and replayed.
 
+pub mod control;
 pub mod layout;
+pub mod plan;
 pub mod program;
 pub mod tensor_type;
 

@@ -1,0 +1,167 @@
+//! The GPU memory plan as data: every buffer the engine will create, to the byte, before anything is created.
+//!
+//! The pager computes it, hosts print it, the GPU obeys it.
+
+use crate::program::{ActivationId, MatrixId, RopeId, ValueId};
+
+/// Format of the key/value cache. The token stream is reproducible per format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KvFormat {
+    /// Half precision, the default; values are clamped to ±65,504.
+    F16,
+    /// Single precision.
+    F32,
+}
+
+impl KvFormat {
+    /// Bytes per element.
+    pub fn element_bytes(self) -> u64 {
+        match self {
+            Self::F16 => 2,
+            Self::F32 => 4,
+        }
+    }
+}
+
+/// A plane of a quantised activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ActivationPlane {
+    /// int8 codes, 32 bytes a block.
+    Codes,
+    /// f32 scale and two 16-bit half sums, 8 bytes a block.
+    Meta,
+    /// The f32 elements, 128 bytes a block, where a float matrix reads them.
+    Values,
+}
+
+/// What a buffer is for. One owner, one buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum BufferOwner {
+    /// A row range of a weight matrix, repacked.
+    Page {
+        /// Which matrix.
+        matrix: MatrixId,
+        /// Page number in row order.
+        page: u32,
+    },
+    /// All constant vectors.
+    Vectors,
+    /// A rotary table.
+    Rope(RopeId),
+    /// Keys of a layer's head group.
+    Keys {
+        /// Layer.
+        layer: u32,
+        /// Group of KV heads.
+        group: u32,
+    },
+    /// Values of a layer's head group.
+    Values {
+        /// Layer.
+        layer: u32,
+        /// Group of KV heads.
+        group: u32,
+    },
+    /// An f32 row per batch token.
+    Value(ValueId),
+    /// A plane of a quantised row per batch token.
+    Activation(ActivationId, ActivationPlane),
+    /// Partial attention results (m, l, o) of the split kernel.
+    AttentionPartials,
+    /// Token ids of the batch.
+    Tokens,
+    /// Control block, end ids, token ring, hash.
+    Control,
+    /// Per-slice maxima and hashes of the logits rows.
+    ChoicePartials,
+    /// Sizes and offsets that kernels read.
+    Params,
+    /// File bytes on their way to the repack kernel.
+    Landing,
+    /// Host-visible staging for uploads.
+    Staging,
+    /// Host-visible copies of the control block and ring.
+    Readback(u32),
+}
+
+/// One buffer to create.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferPlan {
+    /// What it is for.
+    pub owner: BufferOwner,
+    /// Exact size.
+    pub bytes: u64,
+}
+
+/// A row range of a matrix that is one buffer and one dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageRange {
+    /// Which matrix.
+    pub matrix: MatrixId,
+    /// Page number in row order.
+    pub page: u32,
+    /// First row.
+    pub first_row: u64,
+    /// Rows.
+    pub rows: u64,
+}
+
+/// What the user and the adapter ask of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanRequest {
+    /// Positions of the cache; rounded up to whole chunks of [`CHUNK_LEN`].
+    pub context_len: u32,
+    /// Prompt tokens per batch, 1..=512.
+    pub batch_tokens: u32,
+    /// Rows of logits kept, at least the widest decode bucket in use.
+    pub logits_rows: u32,
+    /// Cache format.
+    pub kv_format: KvFormat,
+    /// The adapter's largest storage binding, at most [`BINDING_BYTES_MAX`] is used.
+    pub binding_bytes_max: u64,
+}
+
+/// Positions per attention chunk: part of the fold order, so the same for every device and batch.
+pub const CHUNK_LEN: u32 = 64;
+/// Extra cache rows behind the context: two alternating regions of 32 tree nodes.
+pub const TREE_ROWS: u32 = 64;
+/// Nothing needs a binding larger than WebGPU's default limit.
+pub const BINDING_BYTES_MAX: u64 = 128 << 20;
+/// The widest decode bucket.
+pub const BUCKET_MAX: u32 = 32;
+/// Largest prompt batch.
+pub const BATCH_TOKENS_MAX: u32 = 512;
+
+/// Every buffer of a loaded model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuPlan {
+    /// The request it answers, with what had to be changed (batch lowered to fit a binding).
+    pub request: PlanRequest,
+    /// Positions of the cache, a multiple of [`CHUNK_LEN`].
+    pub cache_rows: u32,
+    /// Rows of every value and activation buffer: the batch, at least [`BUCKET_MAX`], a multiple of 32.
+    pub batch_rows: u32,
+    /// Query rows that one split-attention dispatch may write partials for, 1..=32, a power of two.
+    pub partial_rows: u32,
+    /// KV heads per head group, by layer.
+    pub kv_group_heads: Vec<u32>,
+    /// Pages in matrix order.
+    pub pages: Vec<PageRange>,
+    /// Every buffer.
+    pub buffers: Vec<BufferPlan>,
+}
+
+impl GpuPlan {
+    /// Bytes of all buffers.
+    pub fn total_bytes(&self) -> u64 {
+        self.buffers.iter().map(|b| b.bytes).sum()
+    }
+    /// Bytes of the buffers that `select` picks.
+    pub fn bytes_where(&self, select: impl Fn(BufferOwner) -> bool) -> u64 {
+        self.buffers.iter().filter(|b| select(b.owner)).map(|b| b.bytes).sum()
+    }
+    /// Size of one buffer.
+    pub fn bytes_of(&self, owner: BufferOwner) -> Option<u64> {
+        self.buffers.iter().find(|b| b.owner == owner).map(|b| b.bytes)
+    }
+}

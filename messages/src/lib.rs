@@ -4,6 +4,7 @@
 
 pub mod control;
 pub mod layout;
+pub mod limits;
 pub mod plan;
 pub mod program;
 pub mod tensor_type;

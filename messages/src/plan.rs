@@ -147,8 +147,10 @@ pub struct GpuPlan {
     pub kv_group_heads: Vec<u32>,
     /// Pages in matrix order.
     pub pages: Vec<PageRange>,
-    /// Every buffer.
+    /// Every buffer; none is empty.
     pub buffers: Vec<BufferPlan>,
+    /// First element of each constant vector in the vectors buffer, a multiple of 4.
+    pub vector_offsets: Vec<u32>,
 }
 
 impl GpuPlan {

@@ -1,0 +1,84 @@
+//! Cuts matrices into pages: row ranges that each fit one storage binding.
+
+use fanlight_messages::layout::{BLOCK_LEN, PagePlanes, ResidentFormat, SlabLayout};
+use fanlight_messages::limits::{LANDING_BYTES, PAGES_MAX};
+use fanlight_messages::plan::{BufferOwner, BufferPlan, PageRange};
+use fanlight_messages::program::{MatrixId, MatrixSpec};
+
+use crate::PlanError;
+
+/// The pages of all matrices and their buffers, in matrix and row order.
+pub(crate) fn plan_pages(
+    matrices: &[MatrixSpec],
+    binding_bytes_max: u64,
+) -> Result<(Vec<PageRange>, Vec<BufferPlan>), PlanError> {
+    let (mut pages, mut buffers) = (Vec::new(), Vec::new());
+    for (index, spec) in matrices.iter().enumerate() {
+        let matrix = MatrixId(index as u32);
+        let format = ResidentFormat::of(spec.tensor_type);
+        let page_rows = rows_per_page(spec, binding_bytes_max)?;
+        let page_count = spec.rows.div_ceil(page_rows);
+        if page_count > PAGES_MAX - pages.len() as u64 {
+            return Err(PlanError::Pages { matrix: spec.name.clone(), pages_max: PAGES_MAX });
+        }
+        for page in 0..page_count {
+            let first_row = page * page_rows;
+            let rows = page_rows.min(spec.rows - first_row);
+            pages.push(PageRange { matrix, page: page as u32, first_row, rows });
+            let bytes = PagePlanes::new(format, rows, spec.columns).total_bytes;
+            buffers.push(BufferPlan { owner: BufferOwner::Page { matrix, page: page as u32 }, bytes });
+        }
+    }
+    Ok((pages, buffers))
+}
+
+/// The most rows whose planes fit one binding.
+fn rows_per_page(spec: &MatrixSpec, binding_bytes_max: u64) -> Result<u64, PlanError> {
+    if spec.rows == 0 || spec.columns == 0 || !spec.columns.is_multiple_of(BLOCK_LEN) {
+        return Err(PlanError::Program(format!(
+            "matrix {} has {} rows of {} columns; rows must exist and columns be a multiple of {BLOCK_LEN}",
+            spec.name, spec.rows, spec.columns
+        )));
+    }
+    check_file_row(spec)?;
+    let format = ResidentFormat::of(spec.tensor_type);
+    let fits = |rows: u64| PagePlanes::new(format, rows, spec.columns).total_bytes <= binding_bytes_max;
+    // The code plane alone bounds the count, which also keeps the byte arithmetic far from overflow.
+    let row_codes =
+        u64::from(SlabLayout::for_columns(spec.columns).padded_blocks()) * format.widths().codes_bytes;
+    let (mut fitting, mut beyond) = (0, spec.rows.min(binding_bytes_max / row_codes) + 1);
+    while beyond - fitting > 1 {
+        let middle = fitting + (beyond - fitting) / 2;
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    if fitting == 0 {
+        return Err(PlanError::Binding {
+            what: format!("a row of matrix {}", spec.name),
+            wanted_bytes: PagePlanes::new(format, 1, spec.columns).total_bytes,
+            binding_bytes_max,
+            advice: "use an adapter with larger storage bindings",
+        });
+    }
+    Ok(fitting)
+}
+
+/// An upload carries whole rows, so one row must fit the landing buffer.
+fn check_file_row(spec: &MatrixSpec) -> Result<(), PlanError> {
+    let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).ok_or_else(|| {
+        PlanError::Program(format!(
+            "matrix {} has {} columns, {} comes in blocks of {}",
+            spec.name,
+            spec.columns,
+            spec.tensor_type,
+            spec.tensor_type.block_len()
+        ))
+    })?;
+    if row_bytes > LANDING_BYTES {
+        return Err(PlanError::Row { matrix: spec.name.clone(), row_bytes, landing_bytes: LANDING_BYTES });
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! The plan of a model whose weights all stay on the GPU.
+
+use fanlight_messages::control::CONTROL_BYTES;
+use fanlight_messages::layout::SlabLayout;
+use fanlight_messages::limits::{
+    CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, HEADS_MAX, LANDING_BYTES, PARAM_RECORD_BYTES,
+    PARTIAL_BYTES_TARGET, READBACK_SLOTS, STAGING_BYTES,
+};
+use fanlight_messages::plan::{
+    ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
+    GpuPlan, PageRange, PlanRequest, TREE_ROWS,
+};
+use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopeId, ValueId};
+
+use crate::PlanError;
+use crate::pages::plan_pages;
+
+/// f32 bytes.
+const FLOAT_BYTES: u64 = 4;
+/// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
+const VECTOR_ALIGNMENT: u32 = 4;
+/// Dispatches that one op needs at most for one page or head group (quantise, multiply, merge, flush).
+const DISPATCHES_PER_PART: u64 = 4;
+
+/// Plans every buffer for running `program` with all weights resident.
+///
+/// The returned plan's request has `batch_tokens` lowered where a wider batch would not fit one binding, and
+/// `binding_bytes_max` capped at [`BINDING_BYTES_MAX`].
+///
+/// # Errors
+/// A [`PlanError`] that names what does not fit; no input panics or allocates without bound.
+pub fn plan_resident(program: &Program, request: PlanRequest) -> Result<GpuPlan, PlanError> {
+    let limit = request.binding_bytes_max.min(BINDING_BYTES_MAX);
+    let mut request = PlanRequest { binding_bytes_max: limit, ..request };
+    check_request(program, &request)?;
+    let cache_rows = request.context_len.next_multiple_of(CHUNK_LEN);
+    let logits = head_output(program)?;
+    request.batch_tokens = fitting_batch(program, &request, logits)?;
+    let batch_rows = batch_rows(request.batch_tokens);
+    if request.logits_rows > batch_rows {
+        return Err(PlanError::LogitsRows { wanted: request.logits_rows, max: batch_rows });
+    }
+
+    let (pages, mut buffers) = plan_pages(&program.matrices, limit)?;
+    let (vector_offsets, vectors_bytes) = place_vectors(program)?;
+    buffers.push(BufferPlan { owner: BufferOwner::Vectors, bytes: vectors_bytes });
+    for (index, rope) in program.ropes.iter().enumerate() {
+        let bytes = u64::from(cache_rows) * rope.inverse_frequencies.len() as u64 * 2 * FLOAT_BYTES;
+        buffers.push(BufferPlan { owner: BufferOwner::Rope(RopeId(index as u32)), bytes });
+    }
+    let kv_group_heads = plan_cache(program, &request, cache_rows, &mut buffers)?;
+    buffers.extend(batch_buffers(program, &request, batch_rows, logits));
+    let (partial_rows, partials_bytes) = plan_partials(program, cache_rows, limit)?;
+    buffers.push(BufferPlan { owner: BufferOwner::AttentionPartials, bytes: partials_bytes });
+    buffers.extend(fixed_buffers(&request, batch_rows, params_bytes(program, &pages, &kv_group_heads)));
+
+    if let Some(buffer) = buffers.iter().find(|buffer| buffer.bytes > limit) {
+        return Err(too_large(format!("{:?}", buffer.owner), buffer.bytes, limit));
+    }
+    buffers.retain(|buffer| buffer.bytes > 0);
+    Ok(GpuPlan {
+        request,
+        cache_rows,
+        batch_rows,
+        partial_rows,
+        kv_group_heads,
+        pages,
+        buffers,
+        vector_offsets,
+    })
+}
+
+fn too_large(what: String, wanted_bytes: u64, binding_bytes_max: u64) -> PlanError {
+    let advice = "ask for a shorter context, or use an adapter with larger storage bindings";
+    PlanError::Binding { what, wanted_bytes, binding_bytes_max, advice }
+}
+
+fn check_request(program: &Program, request: &PlanRequest) -> Result<(), PlanError> {
+    let max = CONTEXT_LEN_MAX.min(program.context_len_max);
+    if request.context_len == 0 || request.context_len > max {
+        return Err(PlanError::Context { wanted: request.context_len, max });
+    }
+    if request.batch_tokens == 0 || request.batch_tokens > BATCH_TOKENS_MAX {
+        return Err(PlanError::Batch { wanted: request.batch_tokens, max: BATCH_TOKENS_MAX });
+    }
+    if request.logits_rows == 0 {
+        return Err(PlanError::LogitsRows { wanted: 0, max: BATCH_TOKENS_MAX });
+    }
+    if program.layers.is_empty() {
+        return Err(PlanError::Program("no layer".into()));
+    }
+    for (index, layer) in program.layers.iter().enumerate() {
+        let counts = [layer.query_heads, layer.kv_heads, layer.head_len];
+        if counts.iter().any(|count| !(1..=HEADS_MAX).contains(count)) {
+            return Err(PlanError::Program(format!(
+                "layer {index} has heads outside 1 to {HEADS_MAX}: {layer:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The logits row: what the head writes.
+fn head_output(program: &Program) -> Result<ValueId, PlanError> {
+    match program.head {
+        Op::Multiply { output, .. } if output.index() < program.values.len() => Ok(output),
+        _ => Err(PlanError::Program("the head is not a multiply into a declared value".into())),
+    }
+}
+
+/// Rows of value and activation buffers for a batch.
+fn batch_rows(batch_tokens: u32) -> u32 {
+    batch_tokens.max(BUCKET_MAX).next_multiple_of(BUCKET_MAX)
+}
+
+/// Bytes of one row of each plane of an activation.
+fn plane_row_bytes(program: &Program, id: ActivationId) -> [(ActivationPlane, u64); 3] {
+    let spec = &program.activations[id.index()];
+    let blocks = u64::from(SlabLayout::for_columns(spec.columns).padded_blocks());
+    let values = if spec.keeps_values { blocks * 128 } else { 0 };
+    [
+        (ActivationPlane::Codes, blocks * 32),
+        (ActivationPlane::Meta, blocks * 8),
+        (ActivationPlane::Values, values),
+    ]
+}
+
+/// Halves the batch until its widest row fits a binding.
+fn fitting_batch(program: &Program, request: &PlanRequest, logits: ValueId) -> Result<u32, PlanError> {
+    let values = program.values.iter().enumerate().filter(|(index, _)| *index != logits.index());
+    let widest_value = values.map(|(_, spec)| u64::from(spec.len) * FLOAT_BYTES).max().unwrap_or(0);
+    let activations = (0..program.activations.len()).map(|index| ActivationId(index as u32));
+    let planes = activations.flat_map(|id| plane_row_bytes(program, id)).map(|(_, bytes)| bytes);
+    let widest = widest_value.max(planes.max().unwrap_or(0));
+    let mut batch_tokens = request.batch_tokens;
+    while u64::from(batch_rows(batch_tokens)) * widest > request.binding_bytes_max {
+        if batch_tokens <= BUCKET_MAX {
+            let wanted_bytes = u64::from(BUCKET_MAX) * widest;
+            return Err(too_large("the smallest batch".into(), wanted_bytes, request.binding_bytes_max));
+        }
+        batch_tokens = (batch_tokens / 2).max(BUCKET_MAX);
+    }
+    Ok(batch_tokens)
+}
+
+/// Element offset of each vector and the bytes of all.
+fn place_vectors(program: &Program) -> Result<(Vec<u32>, u64), PlanError> {
+    let overflow = || PlanError::Program("the constant vectors hold more than 2^32 elements".into());
+    let mut offsets = Vec::with_capacity(program.vectors.len());
+    let mut end = 0u32;
+    for vector in &program.vectors {
+        offsets.push(end);
+        let len = vector.parts.iter().try_fold(0u32, |sum, part| sum.checked_add(part.len));
+        let len = len.and_then(|len| len.checked_next_multiple_of(VECTOR_ALIGNMENT)).ok_or_else(overflow)?;
+        end = end.checked_add(len).ok_or_else(overflow)?;
+    }
+    Ok((offsets, u64::from(end) * FLOAT_BYTES))
+}
+
+/// Keys and values by layer and head group; returns the heads per group of each layer.
+fn plan_cache(
+    program: &Program,
+    request: &PlanRequest,
+    cache_rows: u32,
+    buffers: &mut Vec<BufferPlan>,
+) -> Result<Vec<u32>, PlanError> {
+    let limit = request.binding_bytes_max;
+    let mut group_heads_by_layer = Vec::with_capacity(program.layers.len());
+    for (layer, shape) in (0u32..).zip(&program.layers) {
+        let rows = u64::from(cache_rows + TREE_ROWS);
+        let head_bytes = rows * u64::from(shape.head_len) * request.kv_format.element_bytes();
+        let fits =
+            |heads: &u32| shape.kv_heads.is_multiple_of(*heads) && u64::from(*heads) * head_bytes <= limit;
+        // The count that fits bounds the search, so that a hostile head count costs nothing.
+        let heads_max = u64::from(shape.kv_heads).min(limit / head_bytes) as u32;
+        let Some(group_heads) = (1..=heads_max).rev().find(fits) else {
+            return Err(too_large(format!("one key/value head of layer {layer}"), head_bytes, limit));
+        };
+        for group in 0..shape.kv_heads / group_heads {
+            let bytes = u64::from(group_heads) * head_bytes;
+            buffers.push(BufferPlan { owner: BufferOwner::Keys { layer, group }, bytes });
+            buffers.push(BufferPlan { owner: BufferOwner::Values { layer, group }, bytes });
+        }
+        group_heads_by_layer.push(group_heads);
+    }
+    Ok(group_heads_by_layer)
+}
+
+/// Values and activation planes.
+fn batch_buffers(
+    program: &Program,
+    request: &PlanRequest,
+    batch_rows: u32,
+    logits: ValueId,
+) -> Vec<BufferPlan> {
+    let mut buffers = Vec::new();
+    for (id, spec) in (0u32..).map(ValueId).zip(&program.values) {
+        let rows = if id == logits { request.logits_rows } else { batch_rows };
+        let bytes = u64::from(rows) * u64::from(spec.len) * FLOAT_BYTES;
+        buffers.push(BufferPlan { owner: BufferOwner::Value(id), bytes });
+    }
+    for index in 0..program.activations.len() {
+        let id = ActivationId(index as u32);
+        for (plane, row_bytes) in plane_row_bytes(program, id) {
+            let bytes = u64::from(batch_rows) * row_bytes;
+            buffers.push(BufferPlan { owner: BufferOwner::Activation(id, plane), bytes });
+        }
+    }
+    buffers
+}
+
+/// Query rows per split-attention dispatch and the bytes of their partials.
+fn plan_partials(program: &Program, cache_rows: u32, limit: u64) -> Result<(u32, u64), PlanError> {
+    let chunks = u64::from(cache_rows / CHUNK_LEN);
+    // Per head and chunk: the running maximum, the sum and the output vector.
+    let floats = program.layers.iter().map(|l| u64::from(l.query_heads) * (u64::from(l.head_len) + 2));
+    let row_bytes = floats
+        .max()
+        .and_then(|floats| floats.checked_mul(chunks * FLOAT_BYTES))
+        .ok_or_else(|| PlanError::Program("attention partials overflow".into()))?;
+    if row_bytes > limit {
+        return Err(too_large("one row of attention partials".into(), row_bytes, limit));
+    }
+    let target = PARTIAL_BYTES_TARGET.min(limit);
+    let mut rows = BUCKET_MAX;
+    while rows > 1 && u64::from(rows) * row_bytes > target {
+        rows /= 2;
+    }
+    Ok((rows, u64::from(rows) * row_bytes))
+}
+
+/// One record per dispatch of a pass, counted from above.
+fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32]) -> u64 {
+    let mut page_counts = vec![0u64; program.matrices.len()];
+    for page in pages {
+        page_counts[page.matrix.index()] += 1;
+    }
+    let pages_of = |matrix: MatrixId| page_counts.get(matrix.index()).copied().unwrap_or(0);
+    let groups_of = |layer: u32| {
+        let shape = program.layers.get(layer as usize);
+        let heads = kv_group_heads.get(layer as usize);
+        shape.zip(heads).map_or(1, |(shape, heads)| u64::from(shape.kv_heads / heads))
+    };
+    let parts: u64 = program
+        .body
+        .iter()
+        .chain([&program.head])
+        .map(|op| match op {
+            Op::Embed { table, .. } => pages_of(*table),
+            Op::Multiply { matrix, .. } => pages_of(*matrix),
+            Op::Heads { layer, .. } | Op::Attend { layer, .. } => groups_of(*layer),
+            Op::Normalize { .. } | Op::Activate { .. } => 1,
+        })
+        .sum();
+    parts * DISPATCHES_PER_PART * PARAM_RECORD_BYTES
+}
+
+/// Buffers whose size does not follow the model's shape.
+fn fixed_buffers(request: &PlanRequest, batch_rows: u32, params_bytes: u64) -> Vec<BufferPlan> {
+    let choice_bytes = u64::from(request.logits_rows) * CHOICE_SLICES * CHOICE_RECORD_BYTES;
+    let mut buffers = vec![
+        BufferPlan { owner: BufferOwner::Tokens, bytes: u64::from(batch_rows) * 4 },
+        BufferPlan { owner: BufferOwner::Control, bytes: CONTROL_BYTES },
+        BufferPlan { owner: BufferOwner::ChoicePartials, bytes: choice_bytes },
+        BufferPlan { owner: BufferOwner::Params, bytes: params_bytes },
+        BufferPlan { owner: BufferOwner::Landing, bytes: LANDING_BYTES },
+        BufferPlan { owner: BufferOwner::Staging, bytes: STAGING_BYTES },
+    ];
+    let readbacks = (0..READBACK_SLOTS).map(BufferOwner::Readback);
+    buffers.extend(readbacks.map(|owner| BufferPlan { owner, bytes: CONTROL_BYTES }));
+    buffers
+}

@@ -1,5 +1,16 @@
-//! The GGUF container: typed metadata and the tensor directory.
+//! The GGUF container: typed metadata, the tensor directory, split files.
 
+mod cursor;
+pub mod error;
+pub mod header;
+pub mod limits;
 pub mod metadata;
+pub mod model_file;
+pub mod tensor;
+mod value;
 
-pub use metadata::{Metadata, MetadataArray, MetadataValue};
+pub use error::GgufError;
+pub use header::{GgufHeader, HeaderReader, HeaderStep};
+pub use metadata::{Metadata, MetadataArray, MetadataError, MetadataValue};
+pub use model_file::{ModelFile, ModelTensor, ShardError};
+pub use tensor::TensorInfo;

@@ -2,11 +2,15 @@
 //!
 //! No async, no I/O and no GPU type lives here, so that every message can be logged, compared and replayed.
 
+pub mod adapter;
 pub mod control;
+pub mod device;
+pub mod error;
 pub mod layout;
 pub mod limits;
 pub mod plan;
 pub mod program;
+pub mod protocol;
 pub mod tensor_type;
 
 pub use tensor_type::TensorType;

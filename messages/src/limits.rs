@@ -25,3 +25,50 @@ pub const PAGES_MAX: u64 = 65_536;
 pub const CONTEXT_LEN_MAX: u32 = 32_768;
 /// Heads of a layer, and elements of a head: eight times the largest published model.
 pub const HEADS_MAX: u32 = 1024;
+
+// --- Requests -------------------------------------------------------------------------------------------------
+
+/// Shortest context served: below it a chat template alone may not fit.
+pub const CONTEXT_LEN_MIN: u32 = 256;
+/// Context when the host names none.
+pub const CONTEXT_LEN_DEFAULT: u32 = 4096;
+/// Most tokens of a reply: the longest context.
+pub const REPLY_TOKENS_MAX: u32 = CONTEXT_LEN_MAX;
+/// Characters of one message: 32 for every token of the longest context.
+pub const MESSAGE_CHARS_MAX: u64 = 1 << 20;
+
+// --- Queues ---------------------------------------------------------------------------------------------------
+
+/// Requests that wait for the engine: one being served and one that is about to hear `Busy` from each of two hosts.
+pub const ENGINE_INBOX: usize = 4;
+/// Cancels that wait: one per host; a second of the same host tells nothing new.
+pub const ENGINE_CONTROL: usize = 2;
+/// Requests to the pager: the engine asks one at a time and may close while one runs.
+pub const PAGER_INBOX: usize = 1 + 1;
+/// Requests to the submitter: one upload in flight, one behind it, and one run.
+pub const SUBMITTER_INBOX: usize = 1 + 1 + 1;
+/// Control requests: an end of the run and a question for the adapter.
+pub const SUBMITTER_CONTROL: usize = 1 + 1;
+/// Unread events of a run: every submission in flight has its place before it is submitted, and one more may wait
+/// for the engine.
+pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
+/// Unread events of a reply: eight windows of text, and the end, whose place is reserved when the reply begins.
+/// When it is full, no further window is submitted.
+pub const REPLY_EVENTS: usize = 8 + 1;
+/// Samples that wait for the controller or telemetry; more are dropped and counted.
+pub const SAMPLES: usize = 32;
+/// Control requests of an actor that only hears samples: a snapshot for each of two hosts.
+pub const SAMPLES_CONTROL: usize = 2;
+/// Ends of actors that nobody has read: one per actor of an engine.
+pub const EXITS: usize = 5;
+
+// --- Telemetry ------------------------------------------------------------------------------------------------
+
+/// Samples that the trace keeps: a few minutes of windows, 24 KiB.
+pub const TRACE_SAMPLES: usize = 1024;
+
+// --- Windows --------------------------------------------------------------------------------------------------
+
+/// Predicted GPU time of one submission, microseconds: a tenth of the shortest watchdog in use (2 s), so that
+/// even a prediction that is far off does not lose the device.
+pub const SUBMISSION_US_MAX: u64 = 200_000;

@@ -1,0 +1,44 @@
+//! What the engine and a device say to each other about an adapter, a request and a finished submission.
+
+use crate::control::ControlBlock;
+
+/// What is known of the machine that runs a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AdapterFacts {
+    /// Name that the driver gives.
+    pub name: String,
+    /// `vulkan`, `metal`, `dx12`, `webgpu` …
+    pub backend: String,
+    /// Driver and version, as far as the platform tells.
+    pub driver: String,
+    /// True for an adapter that computes on the CPU.
+    pub is_software: bool,
+    /// Largest storage binding in bytes.
+    pub binding_bytes_max: u64,
+    /// True when four-way int8 dot products are an instruction.
+    pub has_packed_dot: bool,
+}
+
+/// What the control block of a request starts with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestSetup {
+    /// Ids that end the reply, at most [`END_IDS_MAX`](crate::control::END_IDS_MAX).
+    pub end_ids: Vec<u32>,
+    /// Positions the request may use.
+    pub context_len: u32,
+    /// Tokens it may emit, at least 1.
+    pub token_limit: u32,
+    /// Whether every chosen logits row is folded into the hash.
+    pub hash_logits: bool,
+}
+
+/// A finished submission: a prompt batch or a window of steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowReport {
+    /// The control block after it.
+    pub control: ControlBlock,
+    /// Tokens emitted since the report before; an end token is never among them.
+    pub tokens: Vec<u32>,
+    /// Dispatches it took.
+    pub dispatches: u32,
+}

@@ -1,0 +1,228 @@
+//! The engine is the only door for hosts: load, generate, cancel, reset, unload.
+
+use std::rc::Rc;
+
+use super::{Lane, Request};
+use crate::device::AdapterFacts;
+use crate::error::{GenerateError, LoadError};
+use crate::plan::KvFormat;
+
+/// Loads a model in place of the one before. The byte sources travel beside the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    /// Positions of the context; `None` takes the default or the file's, whichever is less.
+    pub context_len: Option<u32>,
+    /// Prompt tokens per batch.
+    pub batch_tokens: u32,
+    /// Cache format.
+    pub kv_format: KvFormat,
+    /// Most bytes on the device; `None` leaves the limit to the device.
+    pub budget_bytes: Option<u64>,
+}
+
+/// The answer to [`Load`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelLoaded {
+    /// `general.name` of the file, or empty.
+    pub name: String,
+    /// Positions of the context.
+    pub context_len: u32,
+    /// Token ids.
+    pub vocabulary_len: u32,
+    /// Whether the file has a usable chat template.
+    pub has_chat_template: bool,
+    /// What runs it.
+    pub adapter: AdapterFacts,
+    /// Bytes on the device.
+    pub gpu_bytes: u64,
+    /// Bytes read from the files.
+    pub read_bytes: u64,
+}
+
+impl Request for Load {
+    type Reply = Result<ModelLoaded, LoadError>;
+}
+
+/// How far a load is; a latched state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadProgress {
+    /// What is being done.
+    pub phase: LoadPhase,
+    /// Units done: bytes of weights, or pipelines.
+    pub done: u64,
+    /// Units in all, 0 while unknown.
+    pub total: u64,
+}
+
+/// The phases of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LoadPhase {
+    /// Reading the header and planning.
+    #[default]
+    Header,
+    /// Bringing weights to the device, in bytes.
+    Weights,
+    /// Compiling pipelines, in pipelines.
+    Pipelines,
+}
+
+/// Who says a message of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatRole {
+    /// Instructions.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatTurn {
+    /// Who.
+    pub role: ChatRole,
+    /// What; control tokens in it are plain text.
+    pub content: String,
+}
+
+/// What a reply continues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prompt {
+    /// A conversation through the file's chat template.
+    Chat {
+        /// The messages, oldest first.
+        turns: Vec<ChatTurn>,
+        /// Whether a thinking model may think; `None` leaves it to the template.
+        thinking: Option<bool>,
+    },
+    /// Text as it is, after the file's begin token where its rule wants one; control tokens are recognised.
+    Raw(String),
+    /// Token ids as they are.
+    Ids(Rc<[u32]>),
+}
+
+/// Generates a reply. Its events travel on a stream beside the message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generate {
+    /// What to continue.
+    pub prompt: Prompt,
+    /// Most tokens of the reply.
+    pub token_limit: u32,
+    /// Prompt tokens per batch; `None` takes the loaded batch.
+    pub chunk_tokens: Option<u32>,
+    /// Most steps per window: 1, 2 or 4.
+    pub window_steps: u32,
+    /// Whether the logits that chose each token are hashed.
+    pub hash_logits: bool,
+    /// Whether what the cache holds of an equal beginning is used.
+    pub reuse_prefix: bool,
+}
+
+/// The answer to [`Generate`]: it has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GenerationStarted {
+    /// The prompt.
+    pub prompt_ids: Rc<[u32]>,
+    /// How many of its tokens the cache already held.
+    pub reused_tokens: u32,
+}
+
+impl Request for Generate {
+    type Reply = Result<GenerationStarted, GenerateError>;
+}
+
+/// Stops the reply being generated, or the load; answered when the engine is idle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancel;
+
+impl Request for Cancel {
+    type Reply = ();
+    const LANE: Lane = Lane::Control;
+}
+
+/// Forgets the conversation: the next prompt is evaluated from its first token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reset;
+
+impl Request for Reset {
+    type Reply = Result<(), GenerateError>;
+}
+
+/// Frees everything that the model holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unload;
+
+impl Request for Unload {
+    type Reply = Result<(), LoadError>;
+}
+
+/// What a reply consists of; the last event is `Finished` or `Failed`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GenerationEvent {
+    /// A prompt batch was evaluated.
+    Prefilled {
+        /// Prompt tokens in the cache.
+        done: u32,
+        /// Prompt tokens in all.
+        total: u32,
+    },
+    /// The reply went on.
+    Tokens {
+        /// New token ids.
+        ids: Vec<u32>,
+        /// New text: whole characters only, possibly empty.
+        text: String,
+    },
+    /// The reply is complete.
+    Finished(ReplyFinished),
+    /// The reply broke off.
+    Failed(GenerateError),
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model ended it.
+    Stop,
+    /// The token limit or the context ended it.
+    Length,
+    /// The host ended it.
+    Cancelled,
+}
+
+/// The end of a reply and what it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReplyFinished {
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// Tokens of the reply.
+    pub tokens: u32,
+    /// Text held back until the end: an unfinished character, replaced.
+    pub text: String,
+    /// The hash of the logits that chose each token, when it was asked for.
+    pub logits_hash: Option<u32>,
+    /// What it took.
+    pub stats: ReplyStats,
+}
+
+/// What a reply took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplyStats {
+    /// Prompt tokens evaluated.
+    pub prefill_tokens: u32,
+    /// Microseconds of prompt batches.
+    pub prefill_us: u64,
+    /// Steps that were live.
+    pub steps: u32,
+    /// Windows submitted.
+    pub windows: u32,
+    /// Tokens that windows emitted: all but the first, which the prompt's last batch chooses.
+    pub decode_tokens: u32,
+    /// Microseconds of windows.
+    pub decode_us: u64,
+    /// Dispatches of windows.
+    pub decode_dispatches: u64,
+    /// Steps of all windows, those after the end included.
+    pub submitted_steps: u32,
+}

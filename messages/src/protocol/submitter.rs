@@ -1,0 +1,128 @@
+//! The submitter owns the device: it creates, uploads, and runs prompt batches and windows.
+
+use std::rc::Rc;
+
+use super::{Lane, Request};
+use crate::device::{AdapterFacts, RequestSetup, WindowReport};
+use crate::error::DeviceError;
+use crate::plan::GpuPlan;
+use crate::program::{MatrixId, Program, VectorId};
+
+/// Asks what the adapter is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribeDevice;
+
+impl Request for DescribeDevice {
+    type Reply = AdapterFacts;
+    const LANE: Lane = Lane::Control;
+}
+
+/// Creates every buffer of the plan, in place of those of any model before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateModel {
+    /// What to run.
+    pub program: Rc<Program>,
+    /// Its buffers.
+    pub plan: Rc<GpuPlan>,
+}
+
+impl Request for CreateModel {
+    type Reply = Result<(), DeviceError>;
+}
+
+/// Uploads whole rows of a matrix, in file format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UploadMatrix {
+    /// Which matrix.
+    pub matrix: MatrixId,
+    /// First row.
+    pub first_row: u64,
+    /// The rows, at most [`LANDING_BYTES`](crate::limits::LANDING_BYTES).
+    pub bytes: Vec<u8>,
+}
+
+impl Request for UploadMatrix {
+    /// The buffer comes back to be filled again.
+    type Reply = Result<Vec<u8>, DeviceError>;
+}
+
+/// Uploads elements of a constant vector.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UploadVector {
+    /// Which vector.
+    pub vector: VectorId,
+    /// First element, within the vector.
+    pub element_offset: u32,
+    /// The elements.
+    pub values: Vec<f32>,
+}
+
+impl Request for UploadVector {
+    type Reply = Result<(), DeviceError>;
+}
+
+/// Creates the pipelines of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilePipelines;
+
+impl Request for CompilePipelines {
+    type Reply = Result<(), DeviceError>;
+}
+
+/// Destroys the model's buffers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DropModel;
+
+impl Request for DropModel {
+    type Reply = ();
+}
+
+/// Evaluates a prompt from `base` on and decodes until the control block says that the request ended. What happens
+/// is told as [`RunEvent`]s on a stream that travels beside the message; the answer comes when the run is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BeginDecode {
+    /// Start of the control block.
+    pub setup: RequestSetup,
+    /// Position of the first of `tokens`: what lies before is in the cache.
+    pub base: u32,
+    /// Prompt tokens to evaluate, at least one.
+    pub tokens: Rc<[u32]>,
+    /// Tokens per prompt batch.
+    pub chunk_tokens: u32,
+}
+
+impl Request for BeginDecode {
+    type Reply = Result<(), DeviceError>;
+}
+
+/// Submits nothing more for the current run; windows in flight are still reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndDecode;
+
+impl Request for EndDecode {
+    type Reply = ();
+    const LANE: Lane = Lane::Control;
+}
+
+/// What a run tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEvent {
+    /// A prompt batch is in the cache.
+    PromptEvaluated {
+        /// Prompt tokens of the batch.
+        tokens: u32,
+        /// The last batch also chooses the first token.
+        report: WindowReport,
+        /// Microseconds, as in [`ObserveWindow`](super::controller::ObserveWindow).
+        elapsed_us: u64,
+    },
+    /// A window of steps is done.
+    WindowCompleted {
+        /// Steps it held, those after the end included.
+        steps: u32,
+        /// What came of it.
+        report: WindowReport,
+        /// Microseconds, as in [`ObserveWindow`](super::controller::ObserveWindow).
+        elapsed_us: u64,
+    },
+}

@@ -1,0 +1,85 @@
+//! Telemetry records samples that may be dropped, and shows what it kept.
+
+use super::{Lane, Request};
+
+/// A thing that was measured (never awaited; counted when dropped).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordSample {
+    /// A prompt batch of `tokens` took `elapsed_us`.
+    Prompt {
+        /// Tokens of the batch.
+        tokens: u32,
+        /// Microseconds.
+        elapsed_us: u64,
+    },
+    /// A window of `steps` took `elapsed_us` and emitted `tokens`.
+    Window {
+        /// Steps of the window.
+        steps: u32,
+        /// Tokens it emitted.
+        tokens: u32,
+        /// Microseconds.
+        elapsed_us: u64,
+    },
+    /// A piece of the weights was uploaded.
+    Upload {
+        /// Bytes in file format.
+        bytes: u64,
+        /// Microseconds from read to upload.
+        elapsed_us: u64,
+    },
+    /// A reply ended.
+    Reply {
+        /// Tokens of it.
+        tokens: u32,
+        /// Microseconds to the first token.
+        first_token_us: u64,
+    },
+}
+
+/// Asks for what was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeSnapshot;
+
+/// The answer: sums, histograms and the last samples.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SnapshotTaken {
+    /// Prompt batches by microseconds.
+    pub prompt_us: HistogramSnapshot,
+    /// Windows by microseconds.
+    pub window_us: HistogramSnapshot,
+    /// Uploads by microseconds.
+    pub upload_us: HistogramSnapshot,
+    /// Replies by microseconds to the first token.
+    pub first_token_us: HistogramSnapshot,
+    /// Prompt tokens evaluated.
+    pub prompt_tokens: u64,
+    /// Tokens emitted.
+    pub tokens: u64,
+    /// Bytes uploaded.
+    pub upload_bytes: u64,
+    /// Samples that found the queue full.
+    pub dropped_samples: u64,
+    /// The last samples with the microsecond they arrived at, oldest first.
+    pub trace: Vec<(u64, RecordSample)>,
+    /// Samples that the trace had to let go.
+    pub overwritten_samples: u64,
+}
+
+/// Counts by powers of two.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HistogramSnapshot {
+    /// Samples.
+    pub count: u64,
+    /// Sum of all values.
+    pub sum: u64,
+    /// Largest value.
+    pub max: u64,
+    /// `(upper bound, count)` of every bucket that is not empty, bounds exclusive and ascending.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+impl Request for TakeSnapshot {
+    type Reply = SnapshotTaken;
+    const LANE: Lane = Lane::Control;
+}

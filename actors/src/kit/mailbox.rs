@@ -1,0 +1,144 @@
+//! Addresses, mailboxes and replies.
+
+use futures::channel::oneshot;
+
+use fanlight_messages::protocol::{Lane, Request};
+
+use super::Gone;
+use super::queue::{StreamReceiver, StreamSender, stream};
+
+/// What an actor's mailbox holds: an enum of its questions, each with its way back and whatever travels beside it.
+pub trait Mail: 'static {
+    /// Where it queues.
+    fn lane(&self) -> Lane;
+}
+
+/// Places of the two lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacities {
+    /// Control lane.
+    pub control: usize,
+    /// Inbox.
+    pub inbox: usize,
+}
+
+/// A question on its way: the message and the way back.
+pub struct Asked<R: Request> {
+    /// The message.
+    pub request: R,
+    /// The way back.
+    pub reply: Reply<R::Reply>,
+}
+
+/// Answers one question; dropping it tells the asker [`Gone`].
+pub struct Reply<T>(oneshot::Sender<T>);
+
+impl<T> Reply<T> {
+    /// Answers; an asker that lost interest is no error.
+    pub fn send(self, answer: T) {
+        let _ = self.0.send(answer);
+    }
+
+    /// True once the asker dropped its question.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.is_canceled()
+    }
+}
+
+pub(super) fn mailbox<M>(capacities: Capacities) -> (Addr<M>, Mailbox<M>) {
+    let (control, control_receiver) = stream(capacities.control);
+    let (inbox, inbox_receiver) = stream(capacities.inbox);
+    (Addr { control, inbox }, Mailbox { control: control_receiver, inbox: inbox_receiver })
+}
+
+/// The receiving end of both lanes. Dropping it answers every waiting question with [`Gone`].
+pub struct Mailbox<M> {
+    control: StreamReceiver<M>,
+    inbox: StreamReceiver<M>,
+}
+
+impl<M> Mailbox<M> {
+    /// The next message, control first; `None` once every address is dropped and nothing is left.
+    pub async fn next(&mut self) -> Option<M> {
+        let control = self.control.next();
+        let inbox = self.inbox.next();
+        futures::pin_mut!(control, inbox);
+        // Both ends of both lanes live in the same addresses, so the lanes end together; what is left is read first.
+        match futures::future::select(control, inbox).await {
+            futures::future::Either::Left((Some(message), _)) => Some(message),
+            futures::future::Either::Left((None, inbox)) => inbox.await,
+            futures::future::Either::Right((Some(message), _)) => Some(message),
+            futures::future::Either::Right((None, control)) => control.await,
+        }
+    }
+
+    /// The next control message; `None` once every address is dropped and no control message is left.
+    pub async fn next_control(&mut self) -> Option<M> {
+        self.control.next().await
+    }
+}
+
+/// The sending end, cloneable.
+pub struct Addr<M> {
+    control: StreamSender<M>,
+    inbox: StreamSender<M>,
+}
+
+impl<M> Clone for Addr<M> {
+    fn clone(&self) -> Self {
+        Self { control: self.control.clone(), inbox: self.inbox.clone() }
+    }
+}
+
+impl<M: Mail> Addr<M> {
+    fn lane(&self, lane: Lane) -> &StreamSender<M> {
+        match lane {
+            Lane::Control => &self.control,
+            Lane::Inbox => &self.inbox,
+        }
+    }
+
+    /// Sends a message, waiting while its lane is full.
+    ///
+    /// # Errors
+    /// [`Gone`] when the actor ended.
+    pub async fn tell(&self, message: M) -> Result<(), Gone> {
+        self.lane(message.lane()).send(message).await
+    }
+
+    /// Sends a message if its lane has room; false when it was dropped.
+    pub fn try_tell(&self, message: M) -> bool {
+        match self.lane(message.lane()).try_reserve() {
+            Some(permit) => {
+                permit.send(message);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// [`Gone`] when the actor ends before it answers.
+    pub async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Gone>
+    where
+        M: From<Asked<R>>,
+    {
+        self.ask_with(request, M::from).await
+    }
+
+    /// Asks with things beside the message: `wrap` puts them together.
+    ///
+    /// # Errors
+    /// [`Gone`] when the actor ends before it answers.
+    pub async fn ask_with<R: Request>(
+        &self,
+        request: R,
+        wrap: impl FnOnce(Asked<R>) -> M,
+    ) -> Result<R::Reply, Gone> {
+        let (sender, receiver) = oneshot::channel();
+        self.tell(wrap(Asked { request, reply: Reply(sender) })).await?;
+        receiver.await.map_err(|_| Gone)
+    }
+}

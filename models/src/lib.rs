@@ -2,4 +2,7 @@
 //!
 //! No file is opened and no weight is read here: callers feed header bytes in and get data out.
 
+pub mod arch;
 pub mod gguf;
+pub mod spec;
+pub mod text;

@@ -1,0 +1,62 @@
+//! Ids and rendered prompts of real models against their own tokenizers and a reference renderer.
+//!
+//! Where the reference implementation of the ids and the model's own tokenizer differ, the golden carries both and the
+//! model's own wins.
+
+mod text_helpers;
+
+use fanlight_models::text::{Special, TextPosition, Tokenizer};
+use serde_json::Value;
+use text_helpers::{golden, real_metadata, wants_all_models};
+
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// All strings in all modes. `plain_differs` names the cases whose own ids are only known with control text
+/// recognised, because the model's tokenizer has no other mode.
+fn check_tokenizer(model: &str, target: &str) {
+    let golden = golden(&format!("tokenize.{model}.json"));
+    let tokenizer = Tokenizer::from_metadata(&real_metadata(&format!("{model}.gguf"), target)).unwrap();
+    assert_eq!(tokenizer.end_ids(), ids(&golden["info"]["eog"]), "ids that end a generation");
+    assert_eq!(tokenizer.vocabulary_len() as u64, golden["info"]["n_vocab"].as_u64().unwrap());
+    let adds_bos = golden["info"]["add_bos"] == 1;
+    assert_eq!(tokenizer.bos(), adds_bos.then(|| golden["info"]["bos"].as_u64().unwrap() as u32));
+    let cases = golden["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 58);
+    for case in cases {
+        let (name, text) = (case["name"].as_str().unwrap(), case["text"].as_str().unwrap());
+        let recognised = tokenizer.encode(text, Special::Recognise);
+        let own_ids = case["hf_ids"].is_array();
+        let wanted = if own_ids { &case["hf_ids"] } else { &case["ids_parse_special"] };
+        assert_eq!(recognised, ids(wanted), "{name} with control text recognised");
+        let mut with_bos: Vec<u32> = tokenizer.bos().into_iter().collect();
+        with_bos.extend(&recognised);
+        if !own_ids {
+            assert_eq!(with_bos, ids(&case["ids_bos_parse_special"]), "{name} with BOS");
+            let plain = tokenizer.encode(text, Special::Ignore);
+            assert_eq!(plain, ids(&case["ids_plain"]), "{name} with control text ignored");
+            let round_trip = case["detokenize_roundtrip"] == true;
+            assert_eq!(tokenizer.decode(&plain, TextPosition::Start) == text, round_trip, "{name} decoded");
+        }
+    }
+}
+
+#[test]
+fn smollm2_ids() {
+    check_tokenizer("smollm2-135m-instruct-q4_1", "models");
+}
+
+#[test]
+fn gemma3_ids() {
+    if wants_all_models() {
+        check_tokenizer("gemma-3-270m-q4_k_m", "test-models");
+    }
+}
+
+#[test]
+fn qwen25_coder_ids() {
+    if wants_all_models() {
+        check_tokenizer("qwen2.5-coder-0.5b-instruct-q4_k_m", "test-models");
+    }
+}

@@ -8,3 +8,4 @@ pub mod blocks;
 pub mod gguf;
 pub mod goldens;
 pub mod reference;
+pub mod synth;

@@ -1,0 +1,47 @@
+//! The metadata of a synthetic file.
+
+use super::shape::{Architecture, RopeRule, Shape};
+use super::vocabulary::Vocabulary;
+use crate::gguf::Value;
+
+/// All keys of a model of this shape.
+pub fn metadata(shape: &Shape, vocabulary: &Vocabulary, name: &str) -> Vec<(String, Value)> {
+    let architecture = shape.architecture.name();
+    let mut general = vec![
+        ("general.architecture".to_owned(), Value::from(architecture)),
+        ("general.name".to_owned(), name.into()),
+        ("general.quantization_version".to_owned(), 2_u32.into()),
+    ];
+    let mut keys: Vec<(&str, Value)> = vec![
+        ("block_count", shape.layers.into()),
+        ("context_length", shape.context_len.into()),
+        ("embedding_length", shape.width.into()),
+        ("feed_forward_length", shape.ffn_len.into()),
+        ("attention.head_count", shape.query_heads.into()),
+        ("attention.head_count_kv", shape.kv_heads.into()),
+        ("attention.key_length", shape.head_len.into()),
+        ("attention.value_length", shape.head_len.into()),
+        ("attention.layer_norm_rms_epsilon", 1e-6_f32.into()),
+        ("rope.freq_base", shape.rope_base.into()),
+        ("vocab_size", (vocabulary.len() as u32).into()),
+    ];
+    if shape.architecture == Architecture::Llama {
+        keys.push(("rope.dimension_count", shape.head_len.into()));
+    }
+    keys.extend(shape.window.map(|window| ("attention.sliding_window", window.into())));
+    match shape.rope_rule {
+        RopeRule::Plain | RopeRule::Llama3 { .. } => {}
+        RopeRule::Linear(factor) => {
+            keys.push(("rope.scaling.type", "linear".into()));
+            keys.push(("rope.scaling.factor", factor.into()));
+        }
+        RopeRule::Yarn { factor, original_context } => {
+            keys.push(("rope.scaling.type", "yarn".into()));
+            keys.push(("rope.scaling.factor", factor.into()));
+            keys.push(("rope.scaling.original_context_length", original_context.into()));
+        }
+    }
+    general.extend(keys.into_iter().map(|(key, value)| (format!("{architecture}.{key}"), value)));
+    general.extend(vocabulary.metadata());
+    general
+}

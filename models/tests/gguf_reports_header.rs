@@ -288,7 +288,7 @@ fn a20_array_element_types_are_checked() {
     let mut w = tiny_writer();
     let bytes: Vec<_> = (0..16u8).map(|byte| vec![byte]).collect();
     w.set("tokenizer.ggml.scores", value_type::ARRAY, array(value_type::U8, &bytes));
-    w.set_strs("tokenizer.ggml.token_type", &[b"1"; 16]);
+    w.set_strs("tokenizer.ggml.token_type", &[b"1".as_slice(); 16]);
     let metadata = read(&w.file()).expect("good").metadata;
     let error = metadata.get_f32_array("tokenizer.ggml.scores").expect_err("u8");
     assert!(matches!(&error, MetadataError::WrongType { found, .. } if found == "array of u8"), "{error}");

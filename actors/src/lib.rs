@@ -1,3 +1,9 @@
 //! All concurrency of Fanlight: the actor kit, the actors, and the engine that wires them.
 
+pub mod backend;
+pub mod controller;
 pub mod kit;
+pub mod pager;
+pub mod source;
+pub mod submitter;
+pub mod telemetry;

@@ -7,8 +7,10 @@ mod ledger;
 mod pages;
 mod resident;
 mod table;
+mod uploads;
 
 pub use error::{LedgerError, PlanError};
 pub use ledger::Ledger;
 pub use resident::plan_resident;
 pub use table::PlanTable;
+pub use uploads::{Upload, UploadTarget, plan_uploads};

@@ -53,7 +53,7 @@ impl PlanTable<'_> {
             BufferOwner::Activation(..) => (7, "activations, quantised"),
             BufferOwner::AttentionPartials => (8, "attention partials"),
             BufferOwner::ChoicePartials => (9, "choice partials"),
-            BufferOwner::Tokens | BufferOwner::Control | BufferOwner::Params => {
+            BufferOwner::Tokens | BufferOwner::Control | BufferOwner::Faults | BufferOwner::Params => {
                 (10, "control and parameters")
             }
             BufferOwner::Landing | BufferOwner::Staging => (11, "upload buffers"),

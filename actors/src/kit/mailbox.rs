@@ -137,8 +137,33 @@ impl<M: Mail> Addr<M> {
         request: R,
         wrap: impl FnOnce(Asked<R>) -> M,
     ) -> Result<R::Reply, Gone> {
+        self.start(request, wrap).await?.wait().await
+    }
+
+    /// Asks, and leaves it to the caller when to wait for the answer.
+    ///
+    /// # Errors
+    /// [`Gone`] when the actor has ended.
+    pub async fn start<R: Request>(
+        &self,
+        request: R,
+        wrap: impl FnOnce(Asked<R>) -> M,
+    ) -> Result<Answer<R::Reply>, Gone> {
         let (sender, receiver) = oneshot::channel();
         self.tell(wrap(Asked { request, reply: Reply(sender) })).await?;
-        receiver.await.map_err(|_| Gone)
+        Ok(Answer(receiver))
+    }
+}
+
+/// An answer that is awaited; dropping it tells the actor that nobody is interested any more.
+pub struct Answer<T>(oneshot::Receiver<T>);
+
+impl<T> Answer<T> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// [`Gone`] when the actor ends before it answers.
+    pub async fn wait(self) -> Result<T, Gone> {
+        self.0.await.map_err(|_| Gone)
     }
 }

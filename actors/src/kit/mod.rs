@@ -9,7 +9,7 @@ mod world;
 
 pub use clock::Clock;
 pub use latch::Latch;
-pub use mailbox::{Addr, Asked, Capacities, Mail, Mailbox, Reply};
+pub use mailbox::{Addr, Answer, Asked, Capacities, Mail, Mailbox, Reply};
 pub use queue::{Permit, StreamReceiver, StreamSender, stream};
 pub use world::{Exit, Failure, World};
 

@@ -77,10 +77,16 @@ impl Request for DropModel {
     type Reply = ();
 }
 
+/// Numbers the runs of an engine, so that an end which overtakes its beginning still ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct RunId(pub u64);
+
 /// Evaluates a prompt from `base` on and decodes until the control block says that the request ended. What happens
 /// is told as [`RunEvent`]s on a stream that travels beside the message; the answer comes when the run is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeginDecode {
+    /// Greater than that of every run before.
+    pub run: RunId,
     /// Start of the control block.
     pub setup: RequestSetup,
     /// Position of the first of `tokens`: what lies before is in the cache.
@@ -95,9 +101,12 @@ impl Request for BeginDecode {
     type Reply = Result<(), DeviceError>;
 }
 
-/// Submits nothing more for the current run; windows in flight are still reported.
+/// Submits nothing more for a run, or for any before it; windows in flight are still reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndDecode;
+pub struct EndDecode {
+    /// Which run.
+    pub run: RunId,
+}
 
 impl Request for EndDecode {
     type Reply = ();

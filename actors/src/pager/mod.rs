@@ -1,0 +1,8 @@
+//! The pager: reads model files, plans memory, brings weights to the device.
+
+mod open;
+mod place;
+mod shell;
+
+pub use open::read_header;
+pub use shell::{PagerLinks, PagerMail, pager};

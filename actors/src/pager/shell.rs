@@ -1,0 +1,200 @@
+//! The pager's loop: open, plan, place, close.
+
+use std::rc::Rc;
+
+use fanlight_messages::error::LoadError;
+use fanlight_messages::plan::{BUCKET_MAX, GpuPlan, PlanRequest};
+use fanlight_messages::program::Program;
+use fanlight_messages::protocol::Lane;
+use fanlight_messages::protocol::engine::LoadProgress;
+use fanlight_messages::protocol::pager::*;
+use fanlight_messages::protocol::submitter::{CompilePipelines, CreateModel, DescribeDevice, DropModel};
+use fanlight_models::gguf::ModelFile;
+use fanlight_pager::{Ledger, LedgerError, Upload, plan_resident, plan_uploads};
+
+use super::open::open;
+use super::place::{gone, upload_all};
+use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
+use crate::source::NamedSource;
+use crate::submitter::SubmitterMail;
+use crate::telemetry::TelemetryLink;
+
+/// What the pager is asked.
+pub enum PagerMail {
+    /// See [`OpenModel`]; beside it the files, and where the opened file goes for the engine to read its text from.
+    Open(Asked<OpenModel>, Vec<NamedSource>, StreamSender<Rc<ModelFile>>),
+    /// See [`PlanResidency`].
+    Plan(Asked<PlanResidency>),
+    /// See [`PlaceWeights`]; beside it, where progress is latched.
+    Place(Asked<PlaceWeights>, Latch<LoadProgress>),
+    /// See [`CloseModel`].
+    Close(Asked<CloseModel>),
+}
+
+impl Mail for PagerMail {
+    fn lane(&self) -> Lane {
+        Lane::Inbox
+    }
+}
+
+impl From<Asked<PlanResidency>> for PagerMail {
+    fn from(asked: Asked<PlanResidency>) -> Self {
+        Self::Plan(asked)
+    }
+}
+
+impl From<Asked<CloseModel>> for PagerMail {
+    fn from(asked: Asked<CloseModel>) -> Self {
+        Self::Close(asked)
+    }
+}
+
+/// Whom the pager asks and tells.
+#[derive(Clone)]
+pub struct PagerLinks {
+    /// The device.
+    pub submitter: Addr<SubmitterMail>,
+    /// Samples; droppable.
+    pub telemetry: TelemetryLink,
+    /// Time.
+    pub clock: Clock,
+}
+
+/// The model at hand.
+struct Model {
+    program: Rc<Program>,
+    /// Gone once the uploads are planned for good: a vocabulary takes tens of megabytes.
+    file: Option<Rc<ModelFile>>,
+    sources: Vec<NamedSource>,
+    planned: Option<Planned>,
+}
+
+struct Planned {
+    plan: Rc<GpuPlan>,
+    ledger: Ledger,
+    uploads: Vec<Upload>,
+}
+
+/// The pager's loop. It ends when every address is dropped.
+pub async fn pager(
+    mut mailbox: Mailbox<PagerMail>,
+    links: PagerLinks,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut model: Option<Model> = None;
+    while let Some(mail) = mailbox.next().await {
+        match mail {
+            PagerMail::Open(asked, sources, file) => {
+                model = None;
+                let opened = open(sources).await.map(|opened| {
+                    let program = Rc::new(opened.program);
+                    let file_bytes = opened.sources.iter().map(NamedSource::len).sum();
+                    let opened_file = Rc::new(opened.file);
+                    if let Some(place) = file.try_reserve() {
+                        place.send(opened_file.clone());
+                    }
+                    let answer = ModelOpened { program: program.clone(), file_bytes };
+                    model = Some(Model {
+                        program,
+                        file: Some(opened_file),
+                        sources: opened.sources,
+                        planned: None,
+                    });
+                    answer
+                });
+                asked.reply.send(opened);
+            }
+            PagerMail::Plan(asked) => {
+                let planned = match &mut model {
+                    Some(model) => plan(model, &asked.request, &links).await,
+                    None => Err(not_opened()),
+                };
+                asked.reply.send(planned);
+            }
+            PagerMail::Place(asked, progress) => {
+                let is_abandoned = || asked.reply.is_abandoned();
+                let placed = match &mut model {
+                    Some(model) => place(model, &links, &progress, is_abandoned).await,
+                    None => Err(not_opened()),
+                };
+                asked.reply.send(placed);
+            }
+            PagerMail::Close(asked) => {
+                model = None;
+                asked.reply.send(links.submitter.ask(DropModel).await.map_err(gone));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_opened() -> LoadError {
+    LoadError::Model { reason: "no model file is open: open one first".into() }
+}
+
+fn plan_error(error: impl std::fmt::Display) -> LoadError {
+    LoadError::Plan { reason: error.to_string() }
+}
+
+/// Plans for the submitter's adapter and checks the budget before anything exists.
+async fn plan(
+    model: &mut Model,
+    request: &PlanResidency,
+    links: &PagerLinks,
+) -> Result<Rc<GpuPlan>, LoadError> {
+    let facts = links.submitter.ask(DescribeDevice).await.map_err(gone)?;
+    let plan_request = PlanRequest {
+        context_len: request.context_len,
+        batch_tokens: request.batch_tokens,
+        logits_rows: BUCKET_MAX,
+        kv_format: request.kv_format,
+        binding_bytes_max: facts.binding_bytes_max,
+    };
+    let plan = plan_resident(&model.program, plan_request).map_err(plan_error)?;
+    let (wanted_bytes, budget_bytes) = (plan.total_bytes(), request.budget_bytes);
+    if wanted_bytes > budget_bytes {
+        return Err(LoadError::OverBudget { wanted_bytes, budget_bytes });
+    }
+    let Some(file) = &model.file else { return Err(not_opened()) };
+    let uploads = plan_uploads(&model.program, &plan, file).map_err(plan_error)?;
+    let plan = Rc::new(plan);
+    model.planned = Some(Planned { plan: plan.clone(), ledger: Ledger::new(budget_bytes), uploads });
+    Ok(plan)
+}
+
+/// Creates, uploads and compiles; whatever fails, nothing stays on the device.
+async fn place(
+    model: &mut Model,
+    links: &PagerLinks,
+    progress: &Latch<LoadProgress>,
+    is_abandoned: impl Fn() -> bool,
+) -> Result<WeightsPlaced, LoadError> {
+    let Some(planned) = &mut model.planned else {
+        return Err(LoadError::Plan { reason: "nothing is planned: plan the residency first".into() });
+    };
+    model.file = None;
+    // The buffers of a model before go with `CreateModel`; this ledger knows only the new ones.
+    for buffer in &planned.plan.buffers {
+        planned.ledger.enter(buffer.owner, buffer.bytes).map_err(|error| match error {
+            LedgerError::OverBudget { wanted_bytes, used_bytes, budget_bytes, .. } => {
+                LoadError::OverBudget { wanted_bytes: used_bytes.saturating_add(wanted_bytes), budget_bytes }
+            }
+            other => plan_error(other),
+        })?;
+    }
+    let create = CreateModel { program: model.program.clone(), plan: planned.plan.clone() };
+    let placed = async {
+        links.submitter.ask_with(create, SubmitterMail::Create).await.map_err(gone)??;
+        let read_bytes = upload_all(&planned.uploads, &model.sources, links, progress, &is_abandoned).await?;
+        let compile = |asked| SubmitterMail::Compile(asked, progress.clone());
+        links.submitter.ask_with(CompilePipelines, compile).await.map_err(gone)??;
+        if is_abandoned() { Err(LoadError::Cancelled) } else { Ok(read_bytes) }
+    };
+    match placed.await {
+        Ok(read_bytes) => Ok(WeightsPlaced { read_bytes, peak_bytes: planned.ledger.peak_bytes() }),
+        Err(error) => {
+            planned.ledger.release_all();
+            links.submitter.ask(DropModel).await.map_err(gone)?;
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Where the bytes of a model come from: a file, a blob, a range of an address.
+
+use std::rc::Rc;
+
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use fanlight_messages::error::SourceError;
+
+/// Bytes that can be read at any offset. Hosts implement it.
+#[allow(async_fn_in_trait, reason = "nothing here is Send: an engine lives on one thread")]
+pub trait ByteSource {
+    /// Length in bytes.
+    fn len(&self) -> u64;
+
+    /// True when it has no byte.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer` from `offset` on, wholly or not at all.
+    ///
+    /// # Errors
+    /// When the platform fails or the bytes are not there.
+    async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError>;
+}
+
+trait ErasedSource {
+    fn len(&self) -> u64;
+    fn read_at<'a>(
+        &'a self,
+        offset: u64,
+        buffer: &'a mut [u8],
+    ) -> LocalBoxFuture<'a, Result<(), SourceError>>;
+}
+
+impl<S: ByteSource> ErasedSource for S {
+    fn len(&self) -> u64 {
+        ByteSource::len(self)
+    }
+    fn read_at<'a>(
+        &'a self,
+        offset: u64,
+        buffer: &'a mut [u8],
+    ) -> LocalBoxFuture<'a, Result<(), SourceError>> {
+        ByteSource::read_at(self, offset, buffer).boxed_local()
+    }
+}
+
+/// A named source of any kind; clones share it.
+#[derive(Clone)]
+pub struct NamedSource {
+    /// File name, which for split files tells the parts.
+    pub name: String,
+    source: Rc<dyn ErasedSource>,
+}
+
+impl NamedSource {
+    /// Gives a source its name.
+    pub fn new(name: impl Into<String>, source: impl ByteSource + 'static) -> Self {
+        Self { name: name.into(), source: Rc::new(source) }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// True when it has no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// [`SourceError::Short`] for a range that ends behind the source, without asking it; else what it says.
+    pub async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
+        let (bytes, len) = (buffer.len() as u64, self.len());
+        if offset.checked_add(bytes).is_none_or(|end| end > len) {
+            return Err(SourceError::Short { offset, bytes, len });
+        }
+        self.source.read_at(offset, buffer).await
+    }
+}

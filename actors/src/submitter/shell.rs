@@ -1,0 +1,175 @@
+//! The submitter's loop: one request at a time; while a run goes on, only control mail is read.
+
+use std::rc::Rc;
+
+use fanlight_messages::error::DeviceError;
+use fanlight_messages::protocol::Lane;
+use fanlight_messages::protocol::Request;
+use fanlight_messages::protocol::controller::{ObserveWindow, PlanChosen};
+use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
+use fanlight_messages::protocol::submitter::*;
+use fanlight_messages::protocol::telemetry::RecordSample;
+
+use super::run::run;
+use crate::backend::{Backend, BackendModel};
+use crate::controller::ControllerMail;
+use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
+use crate::telemetry::TelemetryLink;
+
+/// What the submitter is asked.
+pub enum SubmitterMail {
+    /// See [`DescribeDevice`].
+    Describe(Asked<DescribeDevice>),
+    /// See [`CreateModel`].
+    Create(Asked<CreateModel>),
+    /// See [`UploadMatrix`].
+    Matrix(Asked<UploadMatrix>),
+    /// See [`UploadVector`].
+    Vector(Asked<UploadVector>),
+    /// See [`CompilePipelines`]; beside it, where progress is latched.
+    Compile(Asked<CompilePipelines>, Latch<LoadProgress>),
+    /// See [`DropModel`].
+    Drop(Asked<DropModel>),
+    /// See [`BeginDecode`]; beside it, where its events go.
+    Begin(Asked<BeginDecode>, StreamSender<RunEvent>),
+    /// See [`EndDecode`].
+    End(Asked<EndDecode>),
+}
+
+impl Mail for SubmitterMail {
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Describe(_) => DescribeDevice::LANE,
+            Self::End(_) => EndDecode::LANE,
+            _ => Lane::Inbox,
+        }
+    }
+}
+
+macro_rules! from_asked {
+    ($($variant:ident($request:ty)),*) => {$(
+        impl From<Asked<$request>> for SubmitterMail {
+            fn from(asked: Asked<$request>) -> Self {
+                Self::$variant(asked)
+            }
+        }
+    )*};
+}
+from_asked!(
+    Describe(DescribeDevice),
+    Create(CreateModel),
+    Matrix(UploadMatrix),
+    Vector(UploadVector),
+    Drop(DropModel),
+    End(EndDecode)
+);
+
+/// Whom the submitter tells.
+#[derive(Clone)]
+pub struct SubmitterLinks {
+    /// What windows cost; droppable.
+    pub controller: Addr<ControllerMail>,
+    /// Samples; droppable.
+    pub telemetry: TelemetryLink,
+    /// The plan of windows to come.
+    pub plan: Latch<PlanChosen>,
+    /// Time.
+    pub clock: Clock,
+}
+
+impl SubmitterLinks {
+    pub(super) fn observe(&self, window: ObserveWindow) {
+        // A full queue means that the controller has enough to go by.
+        self.controller.try_tell(ControllerMail::Observe(window));
+    }
+
+    pub(super) fn record(&self, sample: RecordSample) {
+        self.telemetry.record(sample);
+    }
+}
+
+/// The submitter's loop. It ends when every address is dropped.
+pub async fn submitter<B: Backend>(
+    mut mailbox: Mailbox<SubmitterMail>,
+    backend: Rc<B>,
+    links: SubmitterLinks,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut model: Option<B::Model> = None;
+    let mut ended = RunId::default();
+    while let Some(mail) = mailbox.next().await {
+        match mail {
+            SubmitterMail::Create(asked) => {
+                // The one before goes first: two models may not fit.
+                model = None;
+                let CreateModel { program, plan } = asked.request;
+                let created = backend.create(program, plan).await;
+                asked.reply.send(created.map(|created| model = Some(created)));
+            }
+            SubmitterMail::Matrix(asked) => {
+                let UploadMatrix { matrix, first_row, bytes } = asked.request;
+                let uploaded = match &mut model {
+                    Some(model) => model.upload_matrix(matrix, first_row, &bytes).await,
+                    None => Err(DeviceError::NoModel),
+                };
+                asked.reply.send(uploaded.map(|()| bytes));
+            }
+            SubmitterMail::Vector(asked) => {
+                let UploadVector { vector, element_offset, values } = asked.request;
+                let uploaded = match &mut model {
+                    Some(model) => model.upload_vector(vector, element_offset, &values),
+                    None => Err(DeviceError::NoModel),
+                };
+                asked.reply.send(uploaded);
+            }
+            SubmitterMail::Compile(asked, latch) => {
+                let progress =
+                    |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
+                let compiled = match &mut model {
+                    Some(model) => model.compile(progress).await,
+                    None => Err(DeviceError::NoModel),
+                };
+                asked.reply.send(compiled);
+            }
+            SubmitterMail::Drop(asked) => {
+                model = None;
+                asked.reply.send(());
+            }
+            SubmitterMail::Begin(asked, events) => {
+                let result = match &mut model {
+                    None => Err(DeviceError::NoModel),
+                    // Its end came first.
+                    Some(_) if asked.request.run <= ended => Ok(()),
+                    Some(model) => {
+                        let current = asked.request.run;
+                        let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
+                        run(model, &asked.request, &events, &mut mailbox, &links, control).await
+                    }
+                };
+                if result.is_err() {
+                    // What is on the device can no longer be trusted; a new load starts clean.
+                    model = None;
+                }
+                drop(events);
+                asked.reply.send(result);
+            }
+            control @ (SubmitterMail::Describe(_) | SubmitterMail::End(_)) => {
+                answer_control(control, backend.as_ref(), &mut ended);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Answers mail of the control lane; returns the last run that has been ended.
+fn answer_control<B: Backend>(mail: SubmitterMail, backend: &B, ended: &mut RunId) -> RunId {
+    match mail {
+        SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
+        SubmitterMail::End(asked) => {
+            *ended = (*ended).max(asked.request.run);
+            asked.reply.send(());
+        }
+        // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
+        other => drop(other),
+    }
+    *ended
+}

@@ -1,0 +1,79 @@
+//! The telemetry actor: keeps samples, answers with snapshots.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use fanlight_messages::limits::{SAMPLES, SAMPLES_CONTROL};
+use fanlight_messages::protocol::telemetry::{RecordSample, TakeSnapshot};
+use fanlight_messages::protocol::{Lane, Request};
+use fanlight_telemetry::Recorder;
+
+use crate::kit::{Addr, Asked, Capacities, Clock, Mail, Mailbox, World};
+
+/// What telemetry hears.
+pub enum TelemetryMail {
+    /// A sample.
+    Record(RecordSample),
+    /// See [`TakeSnapshot`].
+    Snapshot(Asked<TakeSnapshot>),
+}
+
+impl Mail for TelemetryMail {
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Record(_) => Lane::Inbox,
+            Self::Snapshot(_) => TakeSnapshot::LANE,
+        }
+    }
+}
+
+impl From<Asked<TakeSnapshot>> for TelemetryMail {
+    fn from(asked: Asked<TakeSnapshot>) -> Self {
+        Self::Snapshot(asked)
+    }
+}
+
+/// Where samples go: a clone for everyone who measures.
+#[derive(Clone)]
+pub struct TelemetryLink {
+    addr: Addr<TelemetryMail>,
+    dropped: Rc<Cell<u64>>,
+}
+
+impl TelemetryLink {
+    /// Starts the actor.
+    pub fn start(world: &World, clock: Clock) -> Self {
+        let dropped = Rc::new(Cell::new(0));
+        let counter = dropped.clone();
+        let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
+        let addr = world.spawn("telemetry", capacities, |mailbox| telemetry(mailbox, clock, counter));
+        Self { addr, dropped }
+    }
+
+    /// Records a sample; when the queue is full it is dropped and counted.
+    pub fn record(&self, sample: RecordSample) {
+        if !self.addr.try_tell(TelemetryMail::Record(sample)) {
+            self.dropped.set(self.dropped.get() + 1);
+        }
+    }
+
+    /// For questions.
+    pub fn addr(&self) -> &Addr<TelemetryMail> {
+        &self.addr
+    }
+}
+
+async fn telemetry(
+    mut mailbox: Mailbox<TelemetryMail>,
+    clock: Clock,
+    dropped: Rc<Cell<u64>>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut recorder = Recorder::default();
+    while let Some(mail) = mailbox.next().await {
+        match mail {
+            TelemetryMail::Record(sample) => recorder.record(clock.now_us(), sample),
+            TelemetryMail::Snapshot(asked) => asked.reply.send(recorder.snapshot(dropped.get())),
+        }
+    }
+    Ok(())
+}

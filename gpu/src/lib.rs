@@ -1,1 +1,8 @@
-//! gpu
+//! The device and the kernels: a `Program` becomes command buffers on WebGPU, natively and in the page.
+
+pub mod device;
+pub mod kernels;
+pub mod runner;
+
+pub use device::{AdapterFacts, AdapterPreference, Device, GpuError};
+pub use runner::Runner;

@@ -2,7 +2,6 @@
 //!
 //! No async, no I/O and no GPU type lives here, so that every message can be logged, compared and replayed.
 
-pub mod adapter;
 pub mod control;
 pub mod device;
 pub mod error;

@@ -19,6 +19,8 @@ pub const PARAM_RECORD_BYTES: u64 = 256;
 pub const CHOICE_SLICES: u64 = 64;
 /// Bytes of one such record: value, index, hash, spare.
 pub const CHOICE_RECORD_BYTES: u64 = 16;
+/// Bytes of the fault flag: one word, at the size of the smallest useful allocation.
+pub const FAULT_BYTES: u64 = 16;
 /// Pages of one model: at 128 MiB each this is 8 TiB, far beyond any file, so a larger count is a broken header.
 pub const PAGES_MAX: u64 = 65_536;
 /// Longest context served: beyond it the attention partials no longer fit one default binding.

@@ -74,6 +74,8 @@ pub enum BufferOwner {
     Control,
     /// Per-slice maxima and hashes of the logits rows.
     ChoicePartials,
+    /// Raised by a kernel that meets a NaN or an infinity.
+    Faults,
     /// Sizes and offsets that kernels read.
     Params,
     /// File bytes on their way to the repack kernel.

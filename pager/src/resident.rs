@@ -3,8 +3,8 @@
 use fanlight_messages::control::CONTROL_BYTES;
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::limits::{
-    CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, HEADS_MAX, LANDING_BYTES, PARAM_RECORD_BYTES,
-    PARTIAL_BYTES_TARGET, READBACK_SLOTS, STAGING_BYTES,
+    CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX, LANDING_BYTES,
+    PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, STAGING_BYTES,
 };
 use fanlight_messages::plan::{
     ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
@@ -19,8 +19,8 @@ use crate::pages::plan_pages;
 const FLOAT_BYTES: u64 = 4;
 /// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
 const VECTOR_ALIGNMENT: u32 = 4;
-/// Dispatches that one op needs at most for one page or head group (quantise, multiply, merge, flush).
-const DISPATCHES_PER_PART: u64 = 4;
+/// Records besides those of the ops: the choice kernel's and the repack kernel's.
+const FIXED_RECORDS: u64 = 2;
 
 /// Plans every buffer for running `program` with all weights resident.
 ///
@@ -50,9 +50,13 @@ pub fn plan_resident(program: &Program, request: PlanRequest) -> Result<GpuPlan,
     }
     let kv_group_heads = plan_cache(program, &request, cache_rows, &mut buffers)?;
     buffers.extend(batch_buffers(program, &request, batch_rows, logits));
-    let (partial_rows, partials_bytes) = plan_partials(program, cache_rows, limit)?;
+    let (partial_rows, partials_bytes) = plan_partials(program, cache_rows, batch_rows, limit)?;
     buffers.push(BufferPlan { owner: BufferOwner::AttentionPartials, bytes: partials_bytes });
-    buffers.extend(fixed_buffers(&request, batch_rows, params_bytes(program, &pages, &kv_group_heads)));
+    buffers.extend(fixed_buffers(
+        &request,
+        batch_rows,
+        params_bytes(program, &pages, &kv_group_heads, partial_rows),
+    ));
 
     if let Some(buffer) = buffers.iter().find(|buffer| buffer.bytes > limit) {
         return Err(too_large(format!("{:?}", buffer.owner), buffer.bytes, limit));
@@ -209,8 +213,14 @@ fn batch_buffers(
     buffers
 }
 
-/// Query rows per split-attention dispatch and the bytes of their partials.
-fn plan_partials(program: &Program, cache_rows: u32, limit: u64) -> Result<(u32, u64), PlanError> {
+/// Query rows per split-attention dispatch and the bytes of their partials. A prompt batch folds its chunks in
+/// registers and leaves one partial per row, in the same buffer.
+fn plan_partials(
+    program: &Program,
+    cache_rows: u32,
+    batch_rows: u32,
+    limit: u64,
+) -> Result<(u32, u64), PlanError> {
     let chunks = u64::from(cache_rows / CHUNK_LEN);
     // Per head and chunk: the running maximum, the sum and the output vector.
     let floats = program.layers.iter().map(|l| u64::from(l.query_heads) * (u64::from(l.head_len) + 2));
@@ -226,11 +236,17 @@ fn plan_partials(program: &Program, cache_rows: u32, limit: u64) -> Result<(u32,
     while rows > 1 && u64::from(rows) * row_bytes > target {
         rows /= 2;
     }
-    Ok((rows, u64::from(rows) * row_bytes))
+    let batch_bytes = row_bytes / chunks * u64::from(batch_rows);
+    if batch_bytes > limit {
+        return Err(too_large("attention partials of a batch".into(), batch_bytes, limit));
+    }
+    Ok((rows, (u64::from(rows) * row_bytes).max(batch_bytes)))
 }
 
-/// One record per dispatch of a pass, counted from above.
-fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32]) -> u64 {
+/// One record per dispatch of a pass. Attention has one per tile of decode nodes and one for prompts, per head group
+/// and for the fold.
+fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], partial_rows: u32) -> u64 {
+    let attention_records = u64::from(BUCKET_MAX / partial_rows) + 1;
     let mut page_counts = vec![0u64; program.matrices.len()];
     for page in pages {
         page_counts[page.matrix.index()] += 1;
@@ -244,15 +260,17 @@ fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32]) 
     let parts: u64 = program
         .body
         .iter()
-        .chain([&program.head])
+        // The head has one record for the last row and one for all rows.
+        .chain([&program.head, &program.head])
         .map(|op| match op {
             Op::Embed { table, .. } => pages_of(*table),
             Op::Multiply { matrix, .. } => pages_of(*matrix),
-            Op::Heads { layer, .. } | Op::Attend { layer, .. } => groups_of(*layer),
+            Op::Heads { layer, .. } => groups_of(*layer),
+            Op::Attend { layer, .. } => (groups_of(*layer) + 1) * attention_records,
             Op::Normalize { .. } | Op::Activate { .. } => 1,
         })
         .sum();
-    parts * DISPATCHES_PER_PART * PARAM_RECORD_BYTES
+    (parts + FIXED_RECORDS) * PARAM_RECORD_BYTES
 }
 
 /// Buffers whose size does not follow the model's shape.
@@ -262,6 +280,7 @@ fn fixed_buffers(request: &PlanRequest, batch_rows: u32, params_bytes: u64) -> V
         BufferPlan { owner: BufferOwner::Tokens, bytes: u64::from(batch_rows) * 4 },
         BufferPlan { owner: BufferOwner::Control, bytes: CONTROL_BYTES },
         BufferPlan { owner: BufferOwner::ChoicePartials, bytes: choice_bytes },
+        BufferPlan { owner: BufferOwner::Faults, bytes: FAULT_BYTES },
         BufferPlan { owner: BufferOwner::Params, bytes: params_bytes },
         BufferPlan { owner: BufferOwner::Landing, bytes: LANDING_BYTES },
         BufferPlan { owner: BufferOwner::Staging, bytes: STAGING_BYTES },

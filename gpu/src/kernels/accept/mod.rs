@@ -1,0 +1,16 @@
+//! Commits a step in the control buffer.
+
+use super::source::{RenderError, Shader, render};
+use fanlight_messages::control::{END_IDS_MAX, END_IDS_WORD, RING_LEN, RING_WORD};
+use minijinja::context;
+
+pub(super) fn shader() -> Result<Shader, RenderError> {
+    render(
+        "accept".into(),
+        &["accept"],
+        context! {
+            end_ids_word => END_IDS_WORD, end_ids_max => END_IDS_MAX, ring_word => RING_WORD, ring_len => RING_LEN,
+        },
+        Vec::new(),
+    )
+}

@@ -1,0 +1,88 @@
+//! Softmax attention over 64-position chunks with an online, left-to-right fold (Milakov and Gimelshein 2018), in
+//! three forms that agree in every bit.
+
+use super::KvFormat;
+use super::heads::kv_name;
+use super::source::{RenderError, Shader, render};
+use minijinja::context;
+
+/// How positions map to cache rows and who folds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// A workgroup per chunk; the fold kernel folds.
+    Split,
+    /// Like `Split`, with the last positions read from a draft tree's rows.
+    Tree,
+    /// A workgroup folds all chunks of its rows: prompts.
+    Tiled,
+}
+
+impl Form {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Tree => "tree",
+            Self::Tiled => "tiled",
+        }
+    }
+}
+
+/// One pipeline per head length, cache format, form and rows per workgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variant {
+    /// Elements per head.
+    pub head_len: u32,
+    /// Cache format.
+    pub kv_format: KvFormat,
+    /// Form.
+    pub form: Form,
+    /// Query rows per workgroup, at most [`QUERIES_MAX`].
+    pub queries: u32,
+}
+
+/// Eight threads per query row reduce a chunk, so eight rows fill a workgroup of 64.
+pub const QUERIES_MAX: u32 = 8;
+
+/// `Params` of the shader.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[allow(missing_docs, reason = "documented in the shader")]
+pub struct Params {
+    pub query_heads: u32,
+    pub kv_heads: u32,
+    pub group_first: u32,
+    pub heads_per_kv: u32,
+    pub cache_rows: u32,
+    pub window: u32,
+    pub chunk_count: u32,
+    pub first_node: u32,
+    pub soft_cap: f32,
+}
+
+/// Words per node of the ancestor table: the node at each depth, then the node's own depth.
+pub const ANCESTOR_STRIDE: u32 = 33;
+
+impl Variant {
+    /// Rows per workgroup for `tokens` tokens of `heads_per_kv` query heads each.
+    pub fn queries_for(tokens: u32, heads_per_kv: u32) -> u32 {
+        (tokens * heads_per_kv).min(QUERIES_MAX)
+    }
+
+    /// Workgroups: KV heads × chunks × row tiles.
+    pub fn groups(self, kv_heads: u32, chunks: u32, query_rows: u32) -> [u32; 3] {
+        let chunks = if self.form == Form::Tiled { 1 } else { chunks };
+        [kv_heads, chunks, query_rows.div_ceil(self.queries)]
+    }
+
+    pub(super) fn shader(self) -> Result<Shader, RenderError> {
+        render(
+            format!("attention {} {}×{}", self.form.name(), self.head_len, self.queries),
+            &["control", "attention"],
+            context! {
+                head_len => self.head_len, kv => kv_name(self.kv_format), form => self.form.name(),
+                queries => self.queries,
+            },
+            Vec::new(),
+        )
+    }
+}

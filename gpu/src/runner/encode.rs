@@ -1,0 +1,136 @@
+//! Records the lowered program for a batch into a compute pass.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use fanlight_messages::plan::CHUNK_LEN;
+
+use super::lower::{Attend, AttendTile, Lowered, MultiplyPage, multiply_kernel};
+use super::pipelines::Pipeline;
+use crate::device::GpuError;
+use crate::kernels::{Kernel, attention, fold};
+
+/// A batch: how many rows, where they sit, which form of attention serves them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// Rows computed; for decode a bucket.
+    pub(super) tokens: u32,
+    /// Prompt rows fold their chunks themselves.
+    pub(super) is_prompt: bool,
+    /// Positions that may be seen, an upper bound that the host knows.
+    pub(super) positions_max: u32,
+    pub(super) kv_format: fanlight_messages::plan::KvFormat,
+    pub(super) packed_dot: bool,
+    pub(super) partial_rows: u32,
+}
+
+/// A pass being recorded, with its pipelines resolved beforehand.
+pub(super) struct Recorder<'a> {
+    pub(super) pass: wgpu::ComputePass<'a>,
+    pub(super) pipelines: &'a HashMap<Kernel, Rc<Pipeline>>,
+    pub(super) dispatches: u32,
+}
+
+impl Recorder<'_> {
+    pub(super) fn dispatch(
+        &mut self,
+        kernel: Kernel,
+        group: &wgpu::BindGroup,
+        grid: [u32; 3],
+    ) -> Result<(), GpuError> {
+        let pipeline = self.pipelines.get(&kernel).ok_or_else(|| GpuError::Kernel {
+            kernel: format!("{kernel:?}"),
+            reason: "used before it was compiled".into(),
+        })?;
+        self.pass.set_pipeline(&pipeline.raw);
+        self.pass.set_bind_group(0, group, &[]);
+        self.pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+        self.dispatches += 1;
+        Ok(())
+    }
+
+    pub(super) fn op(&mut self, op: &Lowered, batch: Batch) -> Result<(), GpuError> {
+        let mut failed = Ok(());
+        visit(op, batch, &mut |kernel, group, grid| {
+            if failed.is_ok() {
+                failed = self.dispatch(kernel, group, grid);
+            }
+        });
+        failed
+    }
+
+    pub(super) fn multiply(
+        &mut self,
+        pages: &[MultiplyPage],
+        tokens: u32,
+        packed_dot: bool,
+    ) -> Result<(), GpuError> {
+        for page in pages {
+            let (kernel, grid) = multiply_kernel(page, tokens, packed_dot);
+            self.dispatch(kernel, &page.group, grid)?;
+        }
+        Ok(())
+    }
+}
+
+/// Calls `dispatch` with everything an op needs for a batch: recording and compiling walk the same list.
+pub(super) fn visit(
+    op: &Lowered,
+    batch: Batch,
+    dispatch: &mut dyn FnMut(Kernel, &wgpu::BindGroup, [u32; 3]),
+) {
+    match op {
+        Lowered::Embed(binds) => {
+            for bind in binds {
+                dispatch(bind.kernel, &bind.group, [batch.tokens, 1, 1]);
+            }
+        }
+        Lowered::Normalize(bind) => dispatch(bind.kernel, &bind.group, [batch.tokens, 1, 1]),
+        Lowered::Multiply(pages) => {
+            for page in pages {
+                let (kernel, grid) = multiply_kernel(page, batch.tokens, batch.packed_dot);
+                dispatch(kernel, &page.group, grid);
+            }
+        }
+        Lowered::Heads(binds) => {
+            for (groups_x, bind) in binds {
+                dispatch(bind.kernel, &bind.group, [*groups_x, batch.tokens, 1]);
+            }
+        }
+        Lowered::Attend(attend) => visit_attend(attend, batch, dispatch),
+        Lowered::Activate(variant, bind) => {
+            dispatch(bind.kernel, &bind.group, variant.groups(batch.tokens));
+        }
+    }
+}
+
+fn visit_attend(attend: &Attend, batch: Batch, dispatch: &mut dyn FnMut(Kernel, &wgpu::BindGroup, [u32; 3])) {
+    let Kernel::Fold(fold) = attend.fold else { return };
+    let mut one = |tile: &AttendTile, form, tokens: u32| {
+        let variant = attention::Variant {
+            head_len: attend.head_len,
+            kv_format: batch.kv_format,
+            form,
+            queries: attention::Variant::queries_for(tokens, attend.heads_per_kv),
+        };
+        let chunks = batch.positions_max.div_ceil(CHUNK_LEN).max(1);
+        for (kv_heads, group) in &tile.groups {
+            let grid = variant.groups(*kv_heads, chunks, tokens * attend.heads_per_kv);
+            dispatch(Kernel::Attention(variant), group, grid);
+        }
+        dispatch(attend.fold, &tile.fold, fold::Variant::groups(fold, tokens));
+    };
+    if batch.is_prompt {
+        one(&attend.tiled, attention::Form::Tiled, batch.tokens);
+        return;
+    }
+    let mut left = batch.tokens;
+    for tile in &attend.tiles {
+        if left == 0 {
+            break;
+        }
+        let tokens = left.min(batch.partial_rows);
+        one(tile, attention::Form::Split, tokens);
+        left -= tokens;
+    }
+}

@@ -1,0 +1,389 @@
+//! Program ops → bind groups and the kernels that serve each batch shape. All of it happens once, at load.
+
+use fanlight_messages::TensorType;
+use fanlight_messages::layout::{PagePlanes, PlaneRange, ResidentFormat, SlabLayout};
+use fanlight_messages::plan::{
+    ActivationPlane, BUCKET_MAX, BufferOwner, CHUNK_LEN, GpuPlan, PageRange, TREE_ROWS,
+};
+use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopePairing, ValueId, VectorId};
+
+use super::buffers::Buffers;
+use super::params::{self, ParamWriter};
+use super::pipelines::{Bound, Pipelines};
+use crate::device::{Device, GpuError};
+use crate::kernels::{Kernel, activate, attention, embed, fold, gemm, heads, matrix, normalize};
+
+/// A dispatch whose grid follows the batch.
+#[derive(Debug)]
+pub(super) struct Bind {
+    pub(super) kernel: Kernel,
+    pub(super) group: wgpu::BindGroup,
+}
+
+/// One page of a matrix product; the same bind group serves every token count.
+#[derive(Debug)]
+pub(super) struct MultiplyPage {
+    pub(super) format: ResidentFormat,
+    pub(super) layout: SlabLayout,
+    pub(super) rows: u64,
+    pub(super) group: wgpu::BindGroup,
+}
+
+/// Attention of one layer.
+#[derive(Debug)]
+pub(super) struct Attend {
+    pub(super) heads_per_kv: u32,
+    /// Per tile of decode nodes: a bind group per head group, then the fold's.
+    pub(super) tiles: Vec<AttendTile>,
+    /// The same for prompts.
+    pub(super) tiled: AttendTile,
+    pub(super) head_len: u32,
+    pub(super) fold: Kernel,
+}
+
+/// Attention dispatches that share one set of partials.
+#[derive(Debug)]
+pub(super) struct AttendTile {
+    /// KV heads and bind group of each head group.
+    pub(super) groups: Vec<(u32, wgpu::BindGroup)>,
+    pub(super) fold: wgpu::BindGroup,
+}
+
+/// A lowered op.
+#[derive(Debug)]
+pub(super) enum Lowered {
+    /// A page each.
+    Embed(Vec<Bind>),
+    Normalize(Bind),
+    Multiply(Vec<MultiplyPage>),
+    /// Workgroups along x and bind group of each head group.
+    Heads(Vec<(u32, Bind)>),
+    Attend(Attend),
+    Activate(activate::Variant, Bind),
+}
+
+/// What lowering needs at hand.
+pub(super) struct Lowering<'a> {
+    pub(super) device: &'a Device,
+    pub(super) program: &'a Program,
+    pub(super) plan: &'a GpuPlan,
+    pub(super) buffers: &'a Buffers,
+    pub(super) pipelines: &'a Pipelines,
+    pub(super) params: ParamWriter,
+}
+
+impl Lowering<'_> {
+    pub(super) async fn op(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+        match op {
+            Op::Embed { table, scale, output } => self.embed(*table, *scale, *output).await,
+            Op::Normalize { .. } => self.normalize(op).await,
+            Op::Multiply { matrix, input, output, output_offset } => {
+                self.multiply(*matrix, *input, *output, *output_offset, false).await
+            }
+            Op::Heads { .. } => self.heads(op).await,
+            Op::Attend { .. } => self.attend(op).await,
+            Op::Activate { input, function, output } => {
+                let layout = self.activation_layout(*output);
+                let variant = activate::Variant::new(layout, *function, self.keeps_values(*output));
+                let record = activate::Params { len: layout.blocks * 32 };
+                let bound = vec![Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?)];
+                let bind = self.bind(Kernel::Activate(variant), record, bound, Some(*output)).await?;
+                Ok(Lowered::Activate(variant, bind))
+            }
+        }
+    }
+
+    /// The head, on the last live row only (a prompt batch then computes one row of logits) or on every row.
+    pub(super) async fn head(&mut self, last_only: bool) -> Result<Vec<MultiplyPage>, GpuError> {
+        let Op::Multiply { matrix, input, output, output_offset } = &self.program.head else {
+            return Err(GpuError::MissingBuffer { owner: "a head that is a matrix product".into() });
+        };
+        match self.multiply(*matrix, *input, *output, *output_offset, last_only).await? {
+            Lowered::Multiply(pages) => Ok(pages),
+            _ => Err(GpuError::MissingBuffer { owner: "the head's pages".into() }),
+        }
+    }
+
+    /// Binds a record, the control block, the fault flag and the output activation beside `bound`.
+    pub(super) async fn bind<T: bytemuck::Pod>(
+        &mut self,
+        kernel: Kernel,
+        record: T,
+        mut bound: Vec<Bound<'_>>,
+        output: Option<ActivationId>,
+    ) -> Result<Bind, GpuError> {
+        let offset = self.params.write(self.device, self.buffers, &record)?;
+        let buffers = self.buffers;
+        bound.push(params::bound(buffers, offset)?);
+        bound.push(Bound::whole(7, buffers.get(BufferOwner::Control)?));
+        if let Some(output) = output {
+            bound
+                .push(Bound::whole(3, buffers.get(BufferOwner::Activation(output, ActivationPlane::Codes))?));
+            bound.push(Bound::whole(4, buffers.get(BufferOwner::Activation(output, ActivationPlane::Meta))?));
+            if self.keeps_values(output) {
+                let values = BufferOwner::Activation(output, ActivationPlane::Values);
+                bound.push(Bound::whole(5, buffers.get(values)?));
+            }
+            bound.push(Bound::whole(6, buffers.get(BufferOwner::Faults)?));
+        }
+        let pipeline = self.pipelines.get(kernel).await?;
+        Ok(Bind { kernel, group: pipeline.bind(self.device, &bound) })
+    }
+
+    fn activation_layout(&self, id: ActivationId) -> SlabLayout {
+        SlabLayout::for_columns(self.program.activations[id.index()].columns)
+    }
+
+    fn keeps_values(&self, id: ActivationId) -> bool {
+        self.program.activations[id.index()].keeps_values
+    }
+
+    fn value_len(&self, id: ValueId) -> u32 {
+        self.program.values[id.index()].len
+    }
+
+    fn vector_offset(&self, id: VectorId) -> u32 {
+        self.plan.vector_offsets.get(id.index()).copied().unwrap_or(0)
+    }
+
+    fn pages(&self, matrix: MatrixId) -> Vec<PageRange> {
+        self.plan.pages.iter().filter(|p| p.matrix == matrix).copied().collect()
+    }
+
+    async fn embed(&mut self, table: MatrixId, scale: f32, output: ValueId) -> Result<Lowered, GpuError> {
+        let spec = &self.program.matrices[table.index()];
+        let (format, layout) = (ResidentFormat::of(spec.tensor_type), SlabLayout::for_columns(spec.columns));
+        let packed_dot = self.device.facts().has_packed_dot;
+        let kernel = Kernel::Embed(embed::Variant { format, layout, packed_dot });
+        let mut binds = Vec::new();
+        for page in self.pages(table) {
+            let record = embed::Params {
+                first_row: page.first_row as u32,
+                rows: page.rows as u32,
+                output_len: self.value_len(output),
+                blocks: layout.blocks,
+                scale,
+            };
+            let mut bound = page_planes(self.buffers, spec.tensor_type, spec.columns, page)?;
+            bound.push(Bound::whole(4, self.buffers.get(BufferOwner::Tokens)?));
+            bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
+            binds.push(self.bind(kernel, record, bound, None).await?);
+        }
+        Ok(Lowered::Embed(binds))
+    }
+
+    async fn normalize(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+        let Op::Normalize { residual, delta, post_norm, weight, epsilon, output } = op else {
+            return Err(GpuError::MissingBuffer { owner: "a normalise op".into() });
+        };
+        let layout = self.activation_layout(*output);
+        let kernel =
+            Kernel::Normalize(normalize::Variant { layout, keeps_values: self.keeps_values(*output) });
+        let len = self.value_len(*residual);
+        let flags = if delta.is_some() { normalize::HAS_DELTA } else { 0 }
+            | if post_norm.is_some() { normalize::POST_NORM } else { 0 };
+        let record = normalize::Params {
+            len,
+            weight_offset: self.vector_offset(*weight),
+            post_norm_offset: post_norm.map_or(0, |v| self.vector_offset(v)),
+            flags,
+            epsilon: *epsilon,
+            inverse_len: 1.0 / len as f32,
+        };
+        let vectors = self.buffers.get(BufferOwner::Vectors)?;
+        let bound = vec![
+            Bound::whole(0, self.buffers.get(BufferOwner::Value(*residual))?),
+            // Without a delta any readable buffer will do: the flag keeps the kernel from reading it.
+            Bound::whole(1, delta.map_or(Ok(vectors), |d| self.buffers.get(BufferOwner::Value(d)))?),
+            Bound::whole(2, vectors),
+        ];
+        Ok(Lowered::Normalize(self.bind(kernel, record, bound, Some(*output)).await?))
+    }
+
+    async fn multiply(
+        &mut self,
+        id: MatrixId,
+        input: ActivationId,
+        output: ValueId,
+        output_offset: u32,
+        last_only: bool,
+    ) -> Result<Lowered, GpuError> {
+        let spec = &self.program.matrices[id.index()];
+        let (format, layout) = (ResidentFormat::of(spec.tensor_type), SlabLayout::for_columns(spec.columns));
+        let packed_dot = self.device.facts().has_packed_dot;
+        let any = Kernel::Matrix(matrix::Variant::tuned(format, layout, 1, packed_dot));
+        let mut pages = Vec::new();
+        for page in self.pages(id) {
+            let record = matrix::Params {
+                rows: page.rows as u32,
+                output_len: self.value_len(output),
+                output_offset: output_offset + page.first_row as u32,
+                last_only: u32::from(last_only),
+            };
+            let mut bound = page_planes(self.buffers, spec.tensor_type, spec.columns, page)?;
+            if spec.tensor_type.is_float() {
+                let values = BufferOwner::Activation(input, ActivationPlane::Values);
+                bound.push(Bound::whole(4, self.buffers.get(values)?));
+            } else {
+                let plane = |plane| self.buffers.get(BufferOwner::Activation(input, plane));
+                bound.push(Bound::whole(4, plane(ActivationPlane::Codes)?));
+                bound.push(Bound::whole(5, plane(ActivationPlane::Meta)?));
+            }
+            bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
+            let bind = self.bind(any, record, bound, None).await?;
+            pages.push(MultiplyPage { format, layout, rows: page.rows, group: bind.group });
+        }
+        Ok(Lowered::Multiply(pages))
+    }
+
+    async fn heads(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+        let Op::Heads { layer, input, bias, query_norm, key_norm, epsilon, rope, query_scale, output } = op
+        else {
+            return Err(GpuError::MissingBuffer { owner: "a heads op".into() });
+        };
+        let shape = self.program.layers[*layer as usize];
+        let group_heads = self.plan.kv_group_heads[*layer as usize];
+        let spec = &self.program.ropes[rope.index()];
+        let kv_format = self.plan.request.kv_format;
+        let kernel = Kernel::Heads(heads::Variant { head_len: shape.head_len, kv_format });
+        let mut binds = Vec::new();
+        for group in 0..shape.kv_heads / group_heads {
+            let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+            let record = heads::Params {
+                query_heads: shape.query_heads,
+                kv_heads: shape.kv_heads,
+                group_first: group * group_heads,
+                group_heads,
+                input_len: self.value_len(*input),
+                bias_offset: bias.map_or(0, |v| self.vector_offset(v)),
+                query_norm_offset: query_norm.map_or(0, |v| self.vector_offset(v)),
+                key_norm_offset: key_norm.map_or(0, |v| self.vector_offset(v)),
+                flags: flag(bias.is_some(), heads::BIAS)
+                    | flag(query_norm.is_some(), heads::QUERY_NORM)
+                    | flag(key_norm.is_some(), heads::KEY_NORM)
+                    | flag(spec.pairing == RopePairing::Adjacent, heads::ADJACENT)
+                    | flag(group == 0, heads::WRITES_QUERIES),
+                pairs: spec.inverse_frequencies.len() as u32,
+                cache_rows: self.plan.cache_rows + TREE_ROWS,
+                epsilon: *epsilon,
+                query_scale: query_scale * std::f32::consts::LOG2_E,
+            };
+            let at = *layer;
+            let bound = vec![
+                Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?),
+                Bound::whole(1, self.buffers.get(BufferOwner::Rope(*rope))?),
+                Bound::whole(2, self.buffers.get(BufferOwner::Vectors)?),
+                Bound::whole(3, self.buffers.get(BufferOwner::Value(*output))?),
+                Bound::whole(4, self.buffers.get(BufferOwner::Keys { layer: at, group })?),
+                Bound::whole(5, self.buffers.get(BufferOwner::Values { layer: at, group })?),
+            ];
+            let queries = if group == 0 { shape.query_heads } else { 0 };
+            binds.push((queries + 2 * group_heads, self.bind(kernel, record, bound, None).await?));
+        }
+        Ok(Lowered::Heads(binds))
+    }
+
+    async fn attend(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+        let Op::Attend { layer, output, .. } = op else {
+            return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
+        };
+        let shape = self.program.layers[*layer as usize];
+        let chunks = self.plan.cache_rows / CHUNK_LEN;
+        let fold = Kernel::Fold(fold::Variant {
+            layout: self.activation_layout(*output),
+            tree: false,
+            keeps_values: self.keeps_values(*output),
+        });
+        let mut tiles = Vec::new();
+        for tile in 0..BUCKET_MAX / self.plan.partial_rows {
+            tiles.push(self.attend_tile(op, tile * self.plan.partial_rows, chunks, fold).await?);
+        }
+        let tiled = self.attend_tile(op, 0, 1, fold).await?;
+        let heads_per_kv = shape.query_heads / shape.kv_heads;
+        Ok(Lowered::Attend(Attend { heads_per_kv, tiles, tiled, head_len: shape.head_len, fold }))
+    }
+
+    async fn attend_tile(
+        &mut self,
+        op: &Op,
+        first_node: u32,
+        chunk_count: u32,
+        fold: Kernel,
+    ) -> Result<AttendTile, GpuError> {
+        let Op::Attend { layer, query, window, soft_cap, output } = op else {
+            return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
+        };
+        let shape = self.program.layers[*layer as usize];
+        let group_heads = self.plan.kv_group_heads[*layer as usize];
+        // Any attention kernel of this shape has the layout that all of them share.
+        let any = Kernel::Attention(attention::Variant {
+            head_len: shape.head_len,
+            kv_format: self.plan.request.kv_format,
+            form: attention::Form::Split,
+            queries: 1,
+        });
+        let partials = self.buffers.get(BufferOwner::AttentionPartials)?;
+        let mut groups = Vec::new();
+        for group in 0..shape.kv_heads / group_heads {
+            let record = attention::Params {
+                query_heads: shape.query_heads,
+                kv_heads: group_heads,
+                group_first: group * group_heads,
+                heads_per_kv: shape.query_heads / shape.kv_heads,
+                cache_rows: self.plan.cache_rows + TREE_ROWS,
+                window: window.unwrap_or(0),
+                chunk_count,
+                first_node,
+                soft_cap: soft_cap.unwrap_or(0.0) * std::f32::consts::LOG2_E,
+            };
+            let bound = vec![
+                Bound::whole(0, self.buffers.get(BufferOwner::Value(*query))?),
+                Bound::whole(1, self.buffers.get(BufferOwner::Keys { layer: *layer, group })?),
+                Bound::whole(2, self.buffers.get(BufferOwner::Values { layer: *layer, group })?),
+                Bound::whole(4, partials),
+            ];
+            groups.push((group_heads, self.bind(any, record, bound, None).await?.group));
+        }
+        let record = fold::Params {
+            len: shape.query_len(),
+            query_heads: shape.query_heads,
+            head_len: shape.head_len,
+            window: window.unwrap_or(0),
+            chunk_count,
+            first_node,
+        };
+        let bind = self.bind(fold, record, vec![Bound::whole(0, partials)], Some(*output)).await?;
+        Ok(AttendTile { groups, fold: bind.group })
+    }
+}
+
+/// The planes of a page at their binding numbers.
+pub(super) fn page_planes(
+    buffers: &Buffers,
+    tensor_type: TensorType,
+    columns: u32,
+    page: PageRange,
+) -> Result<Vec<Bound<'_>>, GpuError> {
+    let buffer = buffers.get(BufferOwner::Page { matrix: page.matrix, page: page.page })?;
+    let planes = PagePlanes::new(ResidentFormat::of(tensor_type), page.rows, columns);
+    let all: [PlaneRange; 4] = [planes.codes, planes.high, planes.scales, planes.supers];
+    Ok((0u32..)
+        .zip(all)
+        .filter(|(_, plane)| plane.len_bytes > 0)
+        .map(|(number, plane)| Bound::range(number, buffer, plane.offset_bytes, plane.len_bytes))
+        .collect())
+}
+
+/// The matrix kernel of a page for a token count; beyond the largest bucket, the GEMM.
+pub(super) fn multiply_kernel(page: &MultiplyPage, tokens: u32, packed_dot: bool) -> (Kernel, [u32; 3]) {
+    match matrix::bucket_for(tokens) {
+        Some(bucket) => {
+            let variant = matrix::Variant::tuned(page.format, page.layout, bucket, packed_dot);
+            (Kernel::Matrix(variant), variant.groups(page.rows))
+        }
+        None => {
+            let variant = gemm::Variant { format: page.format, layout: page.layout, packed_dot };
+            (Kernel::Gemm(variant), variant.groups(page.rows, tokens))
+        }
+    }
+}

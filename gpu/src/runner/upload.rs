@@ -1,0 +1,161 @@
+//! A weight's way: file bytes → landing buffer → repack kernel → resident planes.
+
+use std::collections::VecDeque;
+
+use fanlight_messages::layout::SlabLayout;
+use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
+use fanlight_messages::program::{MatrixId, MatrixSpec, Program};
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+
+use super::buffers::Buffers;
+use super::lower::page_planes;
+use super::pipelines::{Bound, Pipelines};
+use crate::device::{Device, GpuError};
+use crate::kernels::{Kernel, repack};
+
+/// Uploads whose bytes the queue may still hold: one being copied, one being filled.
+const UPLOADS_IN_FLIGHT: usize = 2;
+
+/// Uploads not known to have finished.
+pub(super) struct Uploads {
+    in_flight: VecDeque<LocalBoxFuture<'static, Result<(), GpuError>>>,
+    record_offset: u64,
+}
+
+impl std::fmt::Debug for Uploads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Uploads").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
+    }
+}
+
+/// What an upload needs at hand.
+pub(super) struct UploadTarget<'a> {
+    pub(super) device: &'a Device,
+    pub(super) program: &'a Program,
+    pub(super) plan: &'a GpuPlan,
+    pub(super) buffers: &'a Buffers,
+    pub(super) pipelines: &'a Pipelines,
+}
+
+impl Uploads {
+    /// `record_offset` is the params record that repack dispatches share.
+    pub(super) fn new(record_offset: u64) -> Self {
+        Self { in_flight: VecDeque::new(), record_offset }
+    }
+
+    /// Waits until everything uploaded so far is in place.
+    pub(super) async fn finish(&mut self) -> Result<(), GpuError> {
+        while let Some(upload) = self.in_flight.pop_front() {
+            upload.await?;
+        }
+        Ok(())
+    }
+
+    /// Uploads whole rows of a matrix in file format, at most a landing buffer of them.
+    pub(super) async fn rows(
+        &mut self,
+        target: UploadTarget<'_>,
+        matrix: MatrixId,
+        first_row: u64,
+        bytes: &[u8],
+    ) -> Result<(), GpuError> {
+        let spec = &target.program.matrices[matrix.index()];
+        let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0);
+        let rows = check(spec, row_bytes, first_row, bytes, target.buffers)?;
+        while self.in_flight.len() >= UPLOADS_IN_FLIGHT {
+            if let Some(oldest) = self.in_flight.pop_front() {
+                oldest.await?;
+            }
+        }
+        write_padded(target.device, target.buffers.get(BufferOwner::Landing)?, bytes);
+        let pages: Vec<PageRange> =
+            target.plan.pages.iter().filter(|p| p.matrix == matrix).copied().collect();
+        for page in pages {
+            let start = first_row.max(page.first_row);
+            let end = (first_row + rows).min(page.first_row + page.rows);
+            if start < end {
+                let record = repack::Params {
+                    rows: (end - start) as u32,
+                    landing_row: (start - first_row) as u32,
+                    first_row: (start - page.first_row) as u32,
+                    row_bytes: row_bytes as u32,
+                    blocks: SlabLayout::for_columns(spec.columns).blocks,
+                };
+                self.repack(&target, spec, page, record).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn repack(
+        &mut self,
+        target: &UploadTarget<'_>,
+        spec: &MatrixSpec,
+        page: PageRange,
+        record: repack::Params,
+    ) -> Result<(), GpuError> {
+        let layout = SlabLayout::for_columns(spec.columns);
+        let variant = repack::Variant { tensor_type: spec.tensor_type, layout };
+        let pipeline = target.pipelines.get(Kernel::Repack(variant)).await?;
+        let params = target.buffers.get(BufferOwner::Params)?;
+        target.device.queue().write_buffer(params, self.record_offset, bytemuck::bytes_of(&record));
+        // The planes at numbers 1..=4, behind the landing buffer.
+        let mut bound: Vec<Bound> = page_planes(target.buffers, spec.tensor_type, spec.columns, page)?
+            .into_iter()
+            .map(|plane| Bound { number: plane.number + 1, ..plane })
+            .collect();
+        bound.push(Bound::whole(0, target.buffers.get(BufferOwner::Landing)?));
+        bound.push(Bound::range(8, params, self.record_offset, size_of::<repack::Params>() as u64));
+        let group = pipeline.bind(target.device, &bound);
+        let mut encoder = target
+            .device
+            .raw()
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("repack") });
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            let [x, y, z] = variant.groups(u64::from(record.rows));
+            pass.set_pipeline(&pipeline.raw);
+            pass.set_bind_group(0, &group, &[]);
+            pass.dispatch_workgroups(x, y, z);
+        }
+        let index = target.device.submit(encoder.finish());
+        self.in_flight.push_back(target.device.finished(index).boxed_local());
+        Ok(())
+    }
+}
+
+fn check(
+    spec: &MatrixSpec,
+    row_bytes: u64,
+    first_row: u64,
+    bytes: &[u8],
+    buffers: &Buffers,
+) -> Result<u64, GpuError> {
+    let failed = |wanted: String| GpuError::Upload { matrix: spec.name.clone(), wanted };
+    let len = bytes.len() as u64;
+    if row_bytes == 0 || len == 0 || !len.is_multiple_of(row_bytes) {
+        return Err(failed(format!("whole rows of {row_bytes} bytes, got {len} bytes")));
+    }
+    let landing = buffers.get(BufferOwner::Landing)?.size();
+    // One spare word: the repack kernels read unaligned words in pairs.
+    if len + 4 > landing {
+        return Err(failed(format!("at most {} bytes at once, got {len}", landing - 4)));
+    }
+    let rows = len / row_bytes;
+    if first_row.checked_add(rows).is_none_or(|end| end > spec.rows) {
+        return Err(failed(format!("rows {first_row}..{} of {}", first_row.saturating_add(rows), spec.rows)));
+    }
+    Ok(rows)
+}
+
+/// Queue writes are multiples of four bytes; the last few go separately, padded.
+fn write_padded(device: &Device, buffer: &wgpu::Buffer, bytes: &[u8]) {
+    let whole = bytes.len() & !3;
+    device.queue().write_buffer(buffer, 0, &bytes[..whole]);
+    if whole < bytes.len() {
+        let mut last = [0u8; 4];
+        last[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+        device.queue().write_buffer(buffer, whole as u64, &last);
+    }
+}

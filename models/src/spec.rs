@@ -143,7 +143,8 @@ pub enum RopeScaling {
 }
 
 impl ModelSpec {
-    /// Tensors whose values decide the program itself and have to be read before it is built: a few hundred bytes.
+    /// Tensors whose values decide the program itself and have to be read before it is built: a few hundred
+    /// bytes.
     pub fn small_tensors(&self) -> Vec<&VectorPart> {
         let mut tensors: Vec<&VectorPart> =
             self.ropes.iter().filter_map(|rope| rope.divisors.as_ref()).collect();

@@ -1,5 +1,5 @@
-//! The decoder that all supported architectures share: pre-norm attention and a gated feed-forward. What differs is
-//! data, given by each architecture's file.
+//! The decoder that all supported architectures share: pre-norm attention and a gated feed-forward. What
+//! differs is data, given by each architecture's file.
 
 use fanlight_messages::program::{AttentionShape, GateFunction, VectorPart};
 

@@ -2,8 +2,8 @@
 
 use fanlight_messages::TensorType;
 
-/// The values of an F32, F16 or BF16 tensor from its bytes in the file; `None` for other types and for lengths that
-/// are not whole elements.
+/// The values of an F32, F16 or BF16 tensor from its bytes in the file; `None` for other types and for
+/// lengths that are not whole elements.
 pub fn decode_floats(tensor_type: TensorType, bytes: &[u8]) -> Option<Vec<f32>> {
     fn each<const N: usize>(bytes: &[u8], decode: impl Fn([u8; N]) -> f32) -> Option<Vec<f32>> {
         let (chunks, rest) = bytes.as_chunks::<N>();

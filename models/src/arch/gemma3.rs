@@ -1,8 +1,8 @@
-//! gemma3: Gemma 3 text models. Scaled embedding, norms before and after each block, normalised heads, and five
-//! windowed layers for each one that sees everything.
+//! gemma3: Gemma 3 text models. Scaled embedding, norms before and after each block, normalised heads, and
+//! five windowed layers for each one that sees everything.
 //!
-//! Windowed layers rotate with a base of their own and without scaling; the file's base and scaling are for the
-//! others. Norm weights are used as stored: converters have already added the 1 of the original formula.
+//! Windowed layers rotate with a base of their own and without scaling; the file's base and scaling are for
+//! the others. Norm weights are used as stored: converters have already added the 1 of the original formula.
 
 use fanlight_messages::program::{GateFunction, RopePairing};
 

@@ -1,7 +1,7 @@
 //! llama: Llama 2 and 3, Mistral, SmolLM and others that converters write as such.
 //!
-//! Converters reorder the query and key rows of these models, so neighbouring elements rotate together. Llama 3.1
-//! and later bring one frequency divisor per rotated pair.
+//! Converters reorder the query and key rows of these models, so neighbouring elements rotate together. Llama
+//! 3.1 and later bring one frequency divisor per rotated pair.
 
 use fanlight_messages::program::{GateFunction, RopePairing};
 

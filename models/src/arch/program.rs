@@ -1,8 +1,8 @@
 //! Lowers a [`ModelSpec`] to the ops that machines run.
 //!
-//! Values and activations of one purpose and length are shared by all layers. Tensors of one type that stand side by
-//! side in a row (`q|k|v`, `gate|up`) become one matrix; where types differ, several matrices write neighbouring
-//! parts of that row.
+//! Values and activations of one purpose and length are shared by all layers. Tensors of one type that stand
+//! side by side in a row (`q|k|v`, `gate|up`) become one matrix; where types differ, several matrices write
+//! neighbouring parts of that row.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub type SmallTensors = BTreeMap<String, Vec<f32>>;
 /// Writes the program of a model.
 ///
 /// # Errors
-/// [`ArchError::SmallTensorUnread`] and [`ArchError::SmallTensorValues`] when `small` lacks values or holds bad ones.
+/// [`ArchError::SmallTensorUnread`] and [`ArchError::SmallTensorValues`] when `small` lacks values or holds
+/// bad ones.
 pub fn program(spec: &ModelSpec, small: &SmallTensors) -> Result<Program, ArchError> {
     let ropes = spec.ropes.iter().map(|rope| resolve(rope, small)).collect::<Result<Vec<_>, _>>()?;
     let mut lowering = Lowering { epsilon: spec.epsilon, ..Lowering::default() };

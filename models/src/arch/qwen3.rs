@@ -1,5 +1,5 @@
-//! qwen3: dense Qwen 3. No biases; every query and key head is normalised before it rotates; heads are longer than
-//! `width / heads`.
+//! qwen3: dense Qwen 3. No biases; every query and key head is normalised before it rotates; heads are longer
+//! than `width / heads`.
 
 use fanlight_messages::program::{GateFunction, RopePairing};
 

@@ -1,4 +1,5 @@
-//! Looks tensors up by name, checks their shapes against the hyper-parameters and keeps account of what is used.
+//! Looks tensors up by name, checks their shapes against the hyper-parameters and keeps account of what is
+//! used.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,8 @@ use super::error::ArchError;
 use crate::gguf::{ModelFile, TensorInfo};
 use crate::spec::Weight;
 
-/// First name components of tensors outside the layers that belong to a text model. Other components (`v`, `mm`,
-/// `a`, `mtp` …) belong to siblings bundled into the file: they are neither read nor counted.
+/// First name components of tensors outside the layers that belong to a text model. Other components (`v`,
+/// `mm`, `a`, `mtp` …) belong to siblings bundled into the file: they are neither read nor counted.
 const TEXT_COMPONENTS: [&str; 12] = [
     "token_embd",
     "token_embd_norm",
@@ -115,8 +116,8 @@ impl<'a> TensorSource<'a> {
         }
     }
 
-    /// Refuses tensors of the text model that nothing has used. Layers from `trunk_layers` up to `block_count` hold
-    /// prediction blocks, which the trunk's output does not depend on.
+    /// Refuses tensors of the text model that nothing has used. Layers from `trunk_layers` up to
+    /// `block_count` hold prediction blocks, which the trunk's output does not depend on.
     pub(super) fn check_all_used(
         &self,
         architecture: &'static str,

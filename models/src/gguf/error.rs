@@ -10,7 +10,7 @@ use super::metadata::MetadataError;
 #[allow(missing_docs, reason = "the fields are named in each message")]
 pub enum GgufError {
     /// The magic bytes are others.
-    #[error("expected a gguf file (bytes \"GGUF\") and found \"{}\"; choose another file", found.escape_ascii())]
+    #[error("expected a gguf file (\"GGUF\") and found \"{}\"; choose another file", found.escape_ascii())]
     NotGguf { found: [u8; 4] },
     /// Written by a big-endian machine.
     #[error("this is a big-endian gguf file, which is not supported; convert it to little-endian")]
@@ -80,8 +80,8 @@ pub enum GgufError {
     UnsupportedType { tensor: String, id: u32 },
     /// A row that is not a whole number of blocks.
     #[error(
-        "tensor {tensor} has rows of {columns} weights, and type {type_name} needs a multiple of {block_len}; \
-         the file is damaged"
+        "tensor {tensor} has rows of {columns} weights, and type {type_name} needs a multiple of \
+         {block_len}; the file is damaged"
     )]
     PartialBlock { tensor: String, type_name: &'static str, columns: u64, block_len: u64 },
     /// Dimensions whose product does not fit 64 bits.

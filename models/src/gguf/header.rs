@@ -78,8 +78,8 @@ impl HeaderReader {
     /// Takes the first bytes of [`wanted_range`](Self::wanted_range), all of them or fewer.
     ///
     /// # Errors
-    /// Any [`GgufError`]; feeding nothing is [`GgufError::SourceEnded`], so that a source that has run dry cannot
-    /// make a caller loop.
+    /// Any [`GgufError`]; feeding nothing is [`GgufError::SourceEnded`], so that a source that has run dry
+    /// cannot make a caller loop.
     pub fn feed(mut self, bytes: &[u8]) -> Result<HeaderStep, GgufError> {
         let wanted = self.wanted_range();
         let (read_bytes, wanted_bytes) = (bytes.len() as u64, wanted.end - wanted.start);

@@ -1,4 +1,5 @@
-//! Limits of the header reader, each with its reason. They bound memory and downloads, whatever a file claims.
+//! Limits of the header reader, each with its reason. They bound memory and downloads, whatever a file
+//! claims.
 
 /// Bytes of a header, directory included. The largest headers in circulation (262,144 tokens with scores and
 /// merges) have about 16 MiB.
@@ -32,6 +33,6 @@ pub const SHARDS_MAX: u32 = 1_024;
 
 /// Bytes of the smallest metadata entry: a key length, one byte of key, a type and one byte of value.
 pub(super) const ENTRY_BYTES_MIN: u64 = 8 + 1 + 4 + 1;
-/// Bytes of the smallest directory entry: a name length, one byte of name, a dimension count, one dimension, a type
-/// and an offset.
+/// Bytes of the smallest directory entry: a name length, one byte of name, a dimension count, one dimension,
+/// a type and an offset.
 pub(super) const TENSOR_BYTES_MIN: u64 = 8 + 1 + 4 + 8 + 4 + 8;

@@ -268,8 +268,8 @@ impl Metadata {
         })
     }
 
-    /// One integer for all `len` places, or an array of integers with one for each (its length is the caller's to
-    /// check).
+    /// One integer for all `len` places, or an array of integers with one for each (its length is the
+    /// caller's to check).
     pub fn get_u32_or_array(&self, key: &str, len: usize) -> Result<Option<Vec<u32>>, MetadataError> {
         match self.get(key) {
             Some(MetadataValue::Array(_)) => self.get_u32_array(key),

@@ -1,7 +1,7 @@
 //! One model as one directory of tensors, whether it came in one file or in several.
 //!
-//! Order and completeness come from the headers (`split.no`, counted from 0, `split.count`); file names, counted
-//! from 1, only name what is missing.
+//! Order and completeness come from the headers (`split.no`, counted from 0, `split.count`); file names,
+//! counted from 1, only name what is missing.
 
 use std::collections::BTreeMap;
 
@@ -217,8 +217,8 @@ fn name_of_part(name: &str, part: u32) -> Option<String> {
     Some(format!("{}{part:05}{}", name.get(..start)?, name.get(start + 5..)?))
 }
 
-/// All file names of the split model that a name such as `m-00001-of-00003.gguf` belongs to, in order; `None` for a
-/// name of another form.
+/// All file names of the split model that a name such as `m-00001-of-00003.gguf` belongs to, in order; `None`
+/// for a name of another form.
 pub fn shard_names(name: &str) -> Option<Vec<String>> {
     let (_, count) = find_part_label(name)?;
     if count == 0 || count > SHARDS_MAX {

@@ -73,7 +73,8 @@ fn tensor_bytes(name: &str, dims: &[u64], tensor_type: TensorType) -> Result<u64
     row_bytes.checked_mul(rows).ok_or_else(overflow)
 }
 
-/// Turns the offset of `tensor` into one from the start of the file and checks that its weights are in the file.
+/// Turns the offset of `tensor` into one from the start of the file and checks that its weights are in the
+/// file.
 pub(super) fn place_tensor(
     tensor: &mut TensorInfo,
     data_start: u64,

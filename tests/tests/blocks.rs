@@ -1,4 +1,5 @@
-//! The block formats against gguf-py: random blocks bit for bit, rows of real files by hash, encoders by distance.
+//! The block formats against gguf-py: random blocks bit for bit, rows of real files by hash, encoders by
+//! distance.
 
 use fanlight_messages::TensorType;
 use fanlight_tests::blocks::{BlockError, decode_row, encode_row};

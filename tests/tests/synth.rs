@@ -104,7 +104,8 @@ fn rope_rules_change_frequencies_as_published() {
         plain.iter().zip(frequencies(rule).frequencies).map(|(plain, scaled)| plain / scaled).collect()
     };
     assert!(ratio(RopeRule::Linear(4.0)).iter().all(|r| (r - 4.0).abs() < 1e-12));
-    // 16 elements, base 10,000, 512 positions: pair i makes 512 / (2π · 10^(i/2)) turns: 81.5, 25.8, 8.1, 2.6, 0.8 …
+    // 16 elements, base 10,000, 512 positions: pair i makes 512 / (2π · 10^(i/2)) turns: 81.5, 25.8, 8.1,
+    // 2.6, 0.8 …
     let yarn = RopeRule::Yarn { factor: 4.0, original_context: 512 };
     assert!((frequencies(yarn).magnitude - (1.0 + 0.1 * 4.0_f64.ln())).abs() < 1e-12);
     // The ramp goes from the pair of 32 turns (0.81, floored to 0) to that of one turn (3.82, ceiled to 4).

@@ -17,8 +17,8 @@ struct Arguments {
     /// tiny-llama, tiny-qwen2, tiny-qwen3, tiny-gemma3
     #[arg(long)]
     shape: String,
-    /// A type such as q4_0, q8_0, q6_k, f16 (head and odd rows as published files have them), or a mix: q4_k_m,
-    /// q5_k_m. Tiny models have every matrix in the one type.
+    /// A type such as q4_0, q8_0, q6_k, f16 (head and odd rows as published files have them), or a mix:
+    /// q4_k_m, q5_k_m. Tiny models have every matrix in the one type.
     #[arg(long = "type", default_value = "q4_k_m")]
     weight_type: String,
     /// File to write.

@@ -1,5 +1,5 @@
-//! Bytes of a row to f32, with the roundings that the reference implementation has (each product and sum rounded
-//! to f32 once).
+//! Bytes of a row to f32, with the roundings that the reference implementation has (each product and sum
+//! rounded to f32 once).
 
 use super::decode_k::{q2_k, q3_k, q4_k, q5_k, q6_k};
 use super::{BlockError, IQ4_NL_LEVELS, half_at};

@@ -11,8 +11,8 @@ struct Affine {
     dmin: f32,
 }
 
-/// Fits `x = scale · code - min` with codes 0..=`steps` to sub-blocks of `sub_len`; the codes of scales and minima
-/// go up to `code_max`. `halves` gets d and dmin as they stand in the file.
+/// Fits `x = scale · code - min` with codes 0..=`steps` to sub-blocks of `sub_len`; the codes of scales and
+/// minima go up to `code_max`. `halves` gets d and dmin as they stand in the file.
 fn fit_affine(x: &[f32], sub_len: usize, steps: i32, code_max: i32, halves: &mut Vec<u8>) -> Affine {
     let fits: Vec<(f32, f32)> = x
         .chunks_exact(sub_len)

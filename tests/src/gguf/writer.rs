@@ -24,7 +24,7 @@ pub struct TensorPlan {
 pub enum WriteError {
     /// The columns of a tensor do not fill whole blocks.
     #[error(
-        "{name}: {columns} columns are not a whole number of {tensor_type} blocks; pick a multiple of {block_len}"
+        "{name}: {columns} columns do not fill whole {tensor_type} blocks; pick a multiple of {block_len}"
     )]
     PartialBlock {
         /// Of the tensor.
@@ -151,8 +151,8 @@ impl GgufFile {
     }
 }
 
-/// Everything ahead of the tensor data, padded: magic, metadata, tensor table. Data follows in the order of the
-/// plans, each padded to `alignment` bytes.
+/// Everything ahead of the tensor data, padded: magic, metadata, tensor table. Data follows in the order of
+/// the plans, each padded to `alignment` bytes.
 pub fn header_bytes(metadata: &[(String, Value)], plans: &[TensorPlan], alignment: u64) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(VERSION.to_le_bytes());

@@ -1,7 +1,8 @@
 //! A plain f64 forward pass of the supported architectures, straight from a file's metadata and tensor names.
 //!
-//! It is the tests' second opinion: slow, without batching tricks, sharing no code with the product. The stored
-//! references of llama.cpp check it; it checks the engine on every shape for which no stored reference exists.
+//! It is the tests' second opinion: slow, without batching tricks, sharing no code with the product. The
+//! stored references of llama.cpp check it; it checks the engine on every shape for which no stored reference
+//! exists.
 
 mod config;
 mod forward;

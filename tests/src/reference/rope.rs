@@ -37,8 +37,8 @@ pub enum Scaling {
 }
 
 impl Rope {
-    /// Frequencies of `rotated_len / 2` pairs. `divisors` (one per pair) come from the file's `rope_freqs` tensor,
-    /// which carries the llama 3 rule.
+    /// Frequencies of `rotated_len / 2` pairs. `divisors` (one per pair) come from the file's `rope_freqs`
+    /// tensor, which carries the llama 3 rule.
     pub fn new(
         base: f64,
         rotated_len: usize,

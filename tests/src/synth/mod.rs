@@ -1,5 +1,5 @@
-//! Synthetic models: tiny ones of every architecture and weight type for tests, and random-weight files in the
-//! shapes of real models for loading and speed.
+//! Synthetic models: tiny ones of every architecture and weight type for tests, and random-weight files in
+//! the shapes of real models for loading and speed.
 //!
 //! Deterministic: the same shape, types and seed give the same bytes.
 

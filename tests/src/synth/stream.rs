@@ -1,5 +1,5 @@
-//! Writes random-weight files of any size quickly: block bytes are drawn directly and only their scales are chosen,
-//! so that weights have the wanted spread. Memory stays at one buffer of a few MB.
+//! Writes random-weight files of any size quickly: block bytes are drawn directly and only their scales are
+//! chosen, so that weights have the wanted spread. Memory stays at one buffer of a few MB.
 
 use super::metadata::metadata;
 use super::random::Random;
@@ -20,7 +20,8 @@ const SCALE_CHOICES: usize = 64;
 /// Random floats that float tensors are assembled from; a power of two.
 const FLOAT_CHOICES: usize = 4096;
 
-/// Where the f16 scale of a block is, where its minimum is, and the minimum that centres random codes, in scales.
+/// Where the f16 scale of a block is, where its minimum is, and the minimum that centres random codes, in
+/// scales.
 fn scale_layout(tensor_type: TensorType) -> (usize, Option<(usize, f64)>) {
     match tensor_type {
         TensorType::Q4_1 => (0, Some((2, -7.5))),

@@ -130,8 +130,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Llama 3's frequency divisors: waves longer than the training length are slowed by the factor, waves shorter
-    /// than a quarter of it kept, those between by a smooth mean.
+    /// Llama 3's frequency divisors: waves longer than the training length are slowed by the factor, waves
+    /// shorter than a quarter of it kept, those between by a smooth mean.
     fn divisors(&self) -> Vec<f32> {
         const TRAINING_LEN: f64 = 8192.0;
         let RopeRule::Llama3 { factor } = self.shape.rope_rule else { return Vec::new() };

@@ -32,9 +32,9 @@ pub enum SynthError {
     Block(#[from] BlockError),
 }
 
-/// A tiny model of an architecture, every matrix in one type. Width 64 and 16 elements per head for blocks of 32,
-/// width 256 and 64 per head for blocks of 256; grouped heads, three layers (six for gemma3, whose sixth layer is
-/// the first without a window), llama untied and the others tied.
+/// A tiny model of an architecture, every matrix in one type. Width 64 and 16 elements per head for blocks of
+/// 32, width 256 and 64 per head for blocks of 256; grouped heads, three layers (six for gemma3, whose sixth
+/// layer is the first without a window), llama untied and the others tied.
 pub fn tiny(architecture: Architecture, tensor_type: TensorType, seed: u64) -> TinyModel {
     let scale = if tensor_type.block_len() > 32 { 4 } else { 1 };
     let is_gemma = architecture == Architecture::Gemma3;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Which tokens a file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VocabularyKind {
-    /// Byte-level BPE trained on the sample text, ChatML; 256 bytes, 128 merges, 3 control tokens. The pre-tokenizer
-    /// is that of Qwen 2.
+    /// Byte-level BPE trained on the sample text, ChatML; 256 bytes, 128 merges, 3 control tokens. The
+    /// pre-tokenizer is that of Qwen 2.
     TinyByteLevel,
     /// SentencePiece pieces trained on the sample text, with bytes; gemma's turns.
     TinySentencePiece,
@@ -47,14 +47,15 @@ pub struct Vocabulary {
     template: &'static str,
 }
 
-const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] \
-    + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-const GEMMA_TURNS: &str = "{{ bos_token }}{% for message in messages %}{{ '<start_of_turn>' + ('model' if \
-    message['role'] == 'assistant' else message['role']) + '\n' + message['content'] + '<end_of_turn>\n' }}\
-    {% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
-const LLAMA_HEADERS: &str = "{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] \
-    + '<|end_header_id|>\n\n' + message['content'] + '<|eot_id|>' }}{% endfor %}{% if add_generation_prompt %}\
-    {{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
+const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' \
+    + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}\
+    {% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+const GEMMA_TURNS: &str = "{{ bos_token }}{% for message in messages %}{{ '<start_of_turn>' \
+    + ('model' if message['role'] == 'assistant' else message['role']) + '\n' + message['content'] \
+    + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
+const LLAMA_HEADERS: &str = "{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' \
+    + message['role'] + '<|end_header_id|>\n\n' + message['content'] + '<|eot_id|>' }}{% endfor %}\
+    {% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
 const TINY_MERGES: usize = 128;
 /// SentencePiece's and byte-level BPE's signs for a space.
 const SPIECE_SPACE: char = '\u{2581}';
@@ -167,8 +168,8 @@ impl Vocabulary {
             .for_each(|i| self.push(format!("{before}{}{after}", i + 1000), TokenKind::Unused));
     }
 
-    /// Adds all pairs, then triples, of printable characters until the vocabulary has `len` entries, so that any
-    /// English text takes about three characters per token.
+    /// Adds all pairs, then triples, of printable characters until the vocabulary has `len` entries, so that
+    /// any English text takes about three characters per token.
     fn push_merges_until(&mut self, len: usize) {
         let letters = alphabet(if self.is_sentence_piece { SPIECE_SPACE } else { BYTE_SPACE });
         let mut level: Vec<String> = letters.iter().map(|c| c.to_string()).collect();
@@ -241,7 +242,8 @@ fn alphabet(space: char) -> Vec<char> {
     letters
 }
 
-/// Learns `count` merges from the sample text: again and again the most frequent pair, the smallest of equals.
+/// Learns `count` merges from the sample text: again and again the most frequent pair, the smallest of
+/// equals.
 fn train_merges(space: char, count: usize) -> Vec<(String, String)> {
     let mut words: BTreeMap<Vec<String>, usize> = BTreeMap::new();
     for word in text::SAMPLE.split(' ') {

@@ -1,0 +1,40 @@
+# The doors of the project. `make test` is what continuous integration runs; docs/testing.md explains the stages.
+
+MODELS ?= $(or $(FANLIGHT_MODELS),models-cache)
+MODEL ?= $(MODELS)/smollm2-135m-instruct-q4_1.gguf
+PROMPT ?= Write a short letter from a lighthouse keeper to the sea.
+
+.PHONY: help demo test test-models lint web setup fetch
+
+help:
+	@echo 'make setup        install what is missing (tools, drivers, browser), fetch the default model'
+	@echo 'make demo         build the command line and let SmolLM2 answer PROMPT'
+	@echo 'make test         every test; GPU and browser must be there'
+	@echo 'make test-models  the tests with the larger real models (1 GB is fetched)'
+	@echo 'make lint         formatting, clippy for both targets, docs, rules'
+	@echo 'make web          build the page into host-web/dist'
+
+setup:
+	bash tests/setup.sh
+	python3 tests/fetch_models.py --out '$(MODELS)' smollm2
+
+fetch:
+	python3 tests/fetch_models.py --out '$(MODELS)' smollm2
+
+demo: setup
+	cargo build --release --package fanlight-native
+	cargo run --quiet --release --package fanlight-native -- run '$(MODEL)' -p '$(PROMPT)'
+
+test: fetch
+	REQUIRE_GPU=1 REQUIRE_BROWSER=1 FANLIGHT_MODELS='$(abspath $(MODELS))' python3 tests/run_tests.py
+
+test-models:
+	python3 tests/fetch_models.py --out '$(MODELS)' smollm2 gemma3 qwen05
+	REQUIRE_GPU=1 FANLIGHT_MODELS_ALL=1 FANLIGHT_MODELS='$(abspath $(MODELS))' \
+		python3 tests/run_tests.py --only native
+
+lint:
+	python3 tests/run_tests.py --only fmt clippy clippy-web docs rules
+
+web:
+	cargo run --package xtask -- web

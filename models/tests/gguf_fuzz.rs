@@ -1,4 +1,6 @@
 //! Random mutations and truncations of good headers: an answer every time, and memory within bounds.
+//!
+//! The only test of its file, because it measures the memory of the process.
 
 #[path = "common/decoders.rs"]
 mod decoders;
@@ -8,7 +10,7 @@ mod gguf_writer;
 use decoders::tiny;
 use fanlight_models::arch::{ModelSummary, SmallTensors, model_spec, program};
 use fanlight_models::gguf::{Metadata, MetadataArray, MetadataValue, ModelFile};
-use gguf_writer::{array, read, read_in_steps, string, value_type};
+use gguf_writer::{array, read, string, value_type};
 
 /// Marsaglia's xorshift, so that runs repeat.
 struct Random(u64);
@@ -86,6 +88,10 @@ fn metadata_bytes(metadata: &Metadata) -> usize {
     metadata.entries().iter().map(|(key, value)| key.len() + value_bytes(value)).sum()
 }
 
+/// Growth allowed while thousands of files of about 30 KiB are read. A claimed array of 2^22 strings, allocated in
+/// good faith, would take 96 MiB.
+const GROWTH_KIB_MAX: u64 = 32 << 10;
+
 /// Highest virtual size of this process in KiB, where the system tells.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -116,15 +122,6 @@ fn mutated_files_get_an_answer_in_bounded_memory() {
     // The mutations are mild enough that all three outcomes occur.
     assert!(good > 100 && programs > 10 && programs < good, "{good} headers, {programs} programs");
     if let (Some(before), Some(after)) = (peak_before, peak_kib()) {
-        assert!(after - before < 64 << 10, "grew by {} KiB", after - before);
-    }
-}
-
-#[test]
-fn pieces_of_any_size_give_the_same_header() {
-    let file = seed_file("gemma3");
-    let whole = read(&file).expect("good");
-    for step in [1, 2, 7, 64, 1_000] {
-        assert_eq!(read_in_steps(&file, step).expect("good"), whole);
+        assert!(after - before < GROWTH_KIB_MAX, "grew by {} KiB", after - before);
     }
 }

@@ -343,3 +343,16 @@ fn e06_offsets_have_64_bits() {
     assert_eq!(header.tensors[0].offset, header.data_start + 4_294_967_296 + 64);
     assert_eq!((header.file_bytes, header.tensors[0].bytes), (5 << 30, 4));
 }
+
+#[test]
+fn pieces_of_any_size_give_the_same_header() {
+    let mut w = tiny("gemma3").writer();
+    w.set_strs("tokenizer.ggml.tokens", &[b"token".as_slice(); 16]);
+    let inner = array(value_type::U8, &[vec![1], vec![2]]);
+    w.set("general.nested", value_type::ARRAY, array(value_type::ARRAY, &[inner.clone(), inner]));
+    let file = w.file();
+    let whole = read(&file).expect("good");
+    for step in [1, 2, 7, 64, 1_000] {
+        assert_eq!(read_in_steps(&file, step).expect("good"), whole);
+    }
+}

@@ -9,8 +9,7 @@ use decoders::*;
 use fanlight_messages::TensorType;
 use fanlight_messages::program::{Op, Program};
 use fanlight_models::arch::{ArchError, ModelSummary, SmallTensors, model_spec, program};
-use fanlight_models::gguf::model_file::shard_names;
-use fanlight_models::gguf::{GgufHeader, ModelFile, ShardError};
+use fanlight_models::gguf::{GgufHeader, ModelFile, ShardError, shard_names};
 use gguf_writer::{GgufWriter, read};
 
 /// The tiny model in three files, as (name, header).

@@ -12,5 +12,5 @@ mod value;
 pub use error::GgufError;
 pub use header::{GgufHeader, HeaderReader, HeaderStep};
 pub use metadata::{Metadata, MetadataArray, MetadataError, MetadataValue};
-pub use model_file::{ModelFile, ModelTensor, ShardError};
+pub use model_file::{ModelFile, ModelTensor, Shard, ShardError, shard_names};
 pub use tensor::TensorInfo;

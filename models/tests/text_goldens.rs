@@ -5,9 +5,10 @@
 
 mod text_helpers;
 
+use fanlight_models::text::template::{ChatMessage, ChatOptions, ChatTemplate, Role};
 use fanlight_models::text::{Special, TextPosition, Tokenizer};
 use serde_json::Value;
-use text_helpers::{golden, real_metadata, wants_all_models};
+use text_helpers::{golden, options, real_metadata, wants_all_models};
 
 fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
@@ -58,5 +59,47 @@ fn gemma3_ids() {
 fn qwen25_coder_ids() {
     if wants_all_models() {
         check_tokenizer("qwen2.5-coder-0.5b-instruct-q4_k_m", "test-models");
+    }
+}
+
+/// All conversations of a golden, character by character.
+fn check_template(model: &str, target: &str) {
+    let golden = golden(&format!("chat.{model}.json"));
+    let metadata = real_metadata(&format!("{model}.gguf"), target);
+    let tokenizer = Tokenizer::from_metadata(&metadata).unwrap();
+    let template = ChatTemplate::from_metadata(&metadata, &tokenizer).unwrap();
+    let cases = golden["cases"].as_array().unwrap();
+    assert!(cases.len() >= 6);
+    for case in cases {
+        let messages: Vec<ChatMessage> =
+            case["messages"].as_array().unwrap().iter().map(|message| message_of(message)).collect();
+        let options = ChatOptions {
+            add_generation_prompt: case["add_generation_prompt"] == true,
+            tools: case["kwargs"].get("tools").cloned(),
+            ..options()
+        };
+        let prompt = template.render(&messages, &options).unwrap();
+        assert_eq!(prompt.text(), case["rendered"].as_str().unwrap(), "{}", case["name"]);
+        // These conversations hold no control text, so recognising it everywhere gives the same ids.
+        let recognised = tokenizer.encode(prompt.text(), Special::Recognise);
+        assert_eq!(template.prompt_ids(&tokenizer, &prompt), recognised, "{}", case["name"]);
+    }
+}
+
+fn message_of(message: &Value) -> ChatMessage {
+    let role = [Role::System, Role::User, Role::Assistant, Role::Tool];
+    let role = role.into_iter().find(|role| role.name() == message["role"].as_str().unwrap()).unwrap();
+    ChatMessage::new(role, message["content"].as_str().unwrap())
+}
+
+#[test]
+fn smollm2_chat() {
+    check_template("smollm2-135m-instruct-q4_1", "models");
+}
+
+#[test]
+fn qwen25_coder_chat() {
+    if wants_all_models() {
+        check_template("qwen2.5-coder-0.5b-instruct-q4_k_m", "test-models");
     }
 }

@@ -1,4 +1,4 @@
-//! Text in and out of a model: tokenizer and detokenizer.
+//! Text in and out of a model: tokenizer, detokenizer, chat template and the split of replies into reasoning and answer.
 
 mod byte_alphabet;
 mod byte_pair;
@@ -8,13 +8,16 @@ mod error;
 mod fields;
 mod merge;
 mod pre_tokenizer;
+mod reasoning;
 mod sentencepiece;
 mod special;
+pub mod template;
 mod tokenizer;
 mod vocabulary;
 
 pub use detokenizer::{Detokenizer, TextPosition};
 pub use error::{TokenizerError, TokenizerWarning};
+pub use reasoning::{ReasoningSplitter, ReplyPart};
 pub use special::SPECIAL_LEN_MAX;
 pub use tokenizer::{Special, TokenId, Tokenizer, TokenizerHash};
 pub use vocabulary::{PieceKind, VOCABULARY_LEN_MAX};

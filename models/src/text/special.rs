@@ -14,10 +14,16 @@ struct Node {
     piece: Option<u32>,
 }
 
-/// A trie over the texts of all special pieces.
+/// A trie over the texts of special pieces.
 #[derive(Debug)]
 pub(super) struct SpecialPieces {
     nodes: Vec<Node>,
+}
+
+impl Default for SpecialPieces {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()] }
+    }
 }
 
 /// A part of a text.
@@ -32,22 +38,25 @@ pub(super) enum Fragment {
 impl SpecialPieces {
     /// Collects the control, unknown and user-defined pieces that have text.
     pub fn new(vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
-        let mut pieces = Self { nodes: vec![Node::default()] };
+        let mut pieces = Self::default();
         for (id, bytes, kind) in vocabulary.pieces() {
             let special = matches!(kind, PieceKind::Control | PieceKind::Unknown | PieceKind::UserDefined);
-            if !special || bytes.is_empty() || std::str::from_utf8(bytes).is_err() {
-                continue;
-            }
-            if bytes.len() > SPECIAL_LEN_MAX {
+            if special && bytes.len() > SPECIAL_LEN_MAX {
                 let (id, found, limit) = (id as usize, bytes.len(), SPECIAL_LEN_MAX);
                 return Err(TokenizerError::SpecialTooLong { id, found, limit });
             }
-            pieces.insert(bytes, id);
+            if special {
+                pieces.insert(bytes, id);
+            }
         }
         Ok(pieces)
     }
 
-    fn insert(&mut self, bytes: &[u8], id: u32) {
+    /// Adds a piece, unless it has no text, is not UTF-8 and so cannot be found in text, or is there already.
+    pub fn insert(&mut self, bytes: &[u8], id: u32) -> bool {
+        if bytes.is_empty() || std::str::from_utf8(bytes).is_err() {
+            return false;
+        }
         let mut at = 0;
         for &byte in bytes {
             let fresh = self.nodes.len() as u32;
@@ -61,7 +70,7 @@ impl SpecialPieces {
                 }
             };
         }
-        self.nodes[at].piece.get_or_insert(id);
+        *self.nodes[at].piece.get_or_insert(id) == id
     }
 
     /// The special pieces that begin at `start`, shortest first, with their ends.

@@ -169,6 +169,20 @@ impl Tokenizer {
         self.bos.filter(|_| self.adds_bos)
     }
 
+    /// Ids of a raw prompt: those of `text` with exactly one BOS before them, where this model wants one.
+    pub fn encode_prompt(&self, text: &str, special: Special) -> Vec<TokenId> {
+        self.with_one_bos(self.encode(text, special))
+    }
+
+    /// Exactly one BOS at the start, whether the ids have none or several; unchanged where the model wants none.
+    pub(super) fn with_one_bos(&self, mut ids: Vec<TokenId>) -> Vec<TokenId> {
+        if let Some(bos) = self.bos() {
+            let present = ids.iter().take_while(|&&id| id == bos).count();
+            ids.splice(..present, [bos]);
+        }
+        ids
+    }
+
     /// The text of BOS and of EOS for templates; empty where the model has none.
     pub fn bos_and_eos_texts(&self) -> (String, String) {
         let text = |id: Option<TokenId>| {
@@ -235,9 +249,9 @@ impl Tokenizer {
         text
     }
 
-    /// The special pieces of the vocabulary.
-    pub(super) fn special_pieces(&self) -> &SpecialPieces {
-        &self.special
+    /// Whether `text` is the whole text of a control or user-defined piece.
+    pub(super) fn has_special(&self, text: &str) -> bool {
+        self.special.starting_at(text.as_bytes(), 0).any(|(_, end)| end == text.len())
     }
 
     /// All pieces with their ids.

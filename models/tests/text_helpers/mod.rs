@@ -3,6 +3,9 @@
 
 use fanlight_models::gguf::{HeaderReader, HeaderStep, Metadata, MetadataArray, MetadataValue};
 use fanlight_models::text::Tokenizer;
+use fanlight_models::text::template::{
+    ChatMessage, ChatOptions, ChatTemplate, LocalTime, Role, TemplateError,
+};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -151,4 +154,55 @@ impl Fixture {
     pub fn tokenizer(&self) -> Tokenizer {
         Tokenizer::from_metadata(&self.metadata()).unwrap()
     }
+}
+
+/// Options of a plain chat request.
+pub fn options() -> ChatOptions {
+    let now = LocalTime { year: 2026, month: 3, day: 7, hour: 9, minute: 5, second: 2 };
+    ChatOptions { add_generation_prompt: true, think: false, tools: None, now }
+}
+
+/// A ChatML vocabulary with control and user-defined pieces, and the ids of those.
+pub struct ChatMl {
+    pub fixture: Fixture,
+    pub start: u32,
+    pub end: u32,
+    pub tool_call: u32,
+}
+
+/// The template the ChatML families share, with tool calls.
+pub const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content }}\
+{% for call in message.tool_calls %}{{ '<tool_call>' + (call.function | tojson) }}{% endfor %}\
+{{ '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+impl ChatMl {
+    /// With this template.
+    pub fn new(template: &str) -> Self {
+        let mut fixture = Fixture::byte_pair(Some("qwen2"), &[("h", "i"), ("hi", "!")]);
+        let start = fixture.piece("<|im_start|>", CONTROL, 0.0);
+        let end = fixture.piece("<|im_end|>", CONTROL, 0.0);
+        let tool_call = fixture.piece("<tool_call>", USER_DEFINED, 0.0);
+        fixture.entry("tokenizer.ggml.eos_token_id", MetadataValue::U32(end));
+        fixture.entry("tokenizer.chat_template", string(template));
+        Self { fixture, start, end, tool_call }
+    }
+
+    /// Tokenizer and template, which must load.
+    pub fn load(&self) -> (Tokenizer, ChatTemplate) {
+        let metadata = self.fixture.metadata();
+        let tokenizer = Tokenizer::from_metadata(&metadata).unwrap();
+        let template = ChatTemplate::from_metadata(&metadata, &tokenizer).unwrap();
+        (tokenizer, template)
+    }
+}
+
+/// Renders with a template made for a test, which must load.
+pub fn render(template: &str, messages: &[ChatMessage]) -> Result<String, TemplateError> {
+    let (_, template) = ChatMl::new(template).load();
+    template.render(messages, &options()).map(|prompt| prompt.text().to_owned())
+}
+
+/// Messages that are only text.
+pub fn messages(list: &[(Role, &str)]) -> Vec<ChatMessage> {
+    list.iter().map(|&(role, content)| ChatMessage::new(role, content)).collect()
 }

@@ -2,7 +2,9 @@
 
 pub mod device;
 pub mod kernels;
+pub mod lab;
 pub mod runner;
+pub mod selftest;
 
 pub use device::{AdapterFacts, AdapterPreference, Device, GpuError};
 pub use runner::Runner;

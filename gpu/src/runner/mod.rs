@@ -4,7 +4,7 @@ mod buffers;
 mod encode;
 mod lower;
 mod params;
-mod pipelines;
+pub(crate) mod pipelines;
 mod rope;
 mod upload;
 
@@ -145,7 +145,7 @@ impl Runner {
 
     /// Pipelines compiled so far.
     pub fn pipeline_count(&self) -> usize {
-        self.pipelines.len()
+        self.pipelines.count()
     }
 
     /// Uploads whole rows in file format, at most the landing buffer less four bytes. Awaiting it is the

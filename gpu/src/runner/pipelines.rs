@@ -29,13 +29,8 @@ impl Pipelines {
     }
 
     /// Kernels compiled so far.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.compiled.borrow().len()
-    }
-
-    /// True before the first compilation.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The pipeline of a kernel, compiled now when it is new.

@@ -1,0 +1,123 @@
+//! One kernel on hand-made buffers: what the self-test and the kernel tests drive.
+
+use std::rc::Rc;
+
+use crate::device::{Buffer, Device, GpuError};
+use crate::kernels::{Binding, Kernel};
+use crate::runner::pipelines::{Bound, Pipelines};
+
+/// Runs single kernels.
+#[derive(Debug)]
+pub struct Lab {
+    device: Device,
+    pipelines: Pipelines,
+}
+
+/// A buffer of the lab; clones share it.
+#[derive(Debug, Clone)]
+pub struct LabBuffer(Rc<Buffer>);
+
+impl Lab {
+    /// A lab on a device.
+    pub fn new(device: &Device) -> Self {
+        Self { device: device.clone(), pipelines: Pipelines::new(device) }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A buffer with these words; at least 256 bytes, so that any binding is large enough for its type.
+    pub async fn words(&self, words: &[u32]) -> Result<LabBuffer, GpuError> {
+        let bytes = (4 * words.len() as u64).next_multiple_of(16).max(256);
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let buffer = self.device.create_buffer("lab", bytes, usage).await?;
+        self.device.queue().write_buffer(buffer.raw(), 0, bytemuck::cast_slice(words));
+        Ok(LabBuffer(Rc::new(buffer)))
+    }
+
+    /// A buffer with these floats.
+    pub async fn floats(&self, floats: &[f32]) -> Result<LabBuffer, GpuError> {
+        self.words(bytemuck::cast_slice(floats)).await
+    }
+
+    /// A buffer of zeros.
+    pub async fn zeros(&self, words: usize) -> Result<LabBuffer, GpuError> {
+        self.words(&vec![0; words]).await
+    }
+
+    /// Dispatches a kernel over its bindings and waits for it. Bindings that the kernel does not declare are ignored.
+    pub async fn run<P: bytemuck::Pod>(
+        &self,
+        kernel: Kernel,
+        bindings: &[(u32, &LabBuffer)],
+        params: P,
+        grid: [u32; 3],
+    ) -> Result<(), GpuError> {
+        let pipeline = self.pipelines.get(kernel).await?;
+        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let bytes = (size_of::<P>() as u64).next_multiple_of(16).max(16);
+        let record = self.device.create_buffer("lab params", bytes, usage).await?;
+        self.device.queue().write_buffer(record.raw(), 0, bytemuck::bytes_of(&params));
+        let mut bound: Vec<Bound> =
+            bindings.iter().map(|(number, buffer)| Bound::whole(*number, buffer.0.raw())).collect();
+        bound.push(Bound::whole(8, record.raw()));
+        if let Some(missing) =
+            pipeline.bindings.iter().find(|d| !bound.iter().any(|b| b.number == d.number()))
+        {
+            let (Binding::Read(n) | Binding::Write(n) | Binding::Uniform(n)) = missing;
+            return Err(GpuError::MissingBuffer { owner: format!("binding {n} of {kernel:?}") });
+        }
+        let scope = self.device.raw().push_error_scope(wgpu::ErrorFilter::Validation);
+        let group = pipeline.bind(&self.device, &bound);
+        let mut encoder =
+            self.device.raw().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("lab") });
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            pass.set_pipeline(&pipeline.raw);
+            pass.set_bind_group(0, &group, &[]);
+            pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
+        }
+        let index = self.device.submit(encoder.finish());
+        if let Some(error) = scope.pop().await {
+            return Err(GpuError::Validation { reason: error.to_string() });
+        }
+        self.device.finished(index).await
+    }
+
+    /// The first `len` words of a buffer.
+    pub async fn read(&self, buffer: &LabBuffer, len: usize) -> Result<Vec<u32>, GpuError> {
+        self.device.read_buffer(buffer.0.raw(), 4 * len as u64).await
+    }
+}
+
+/// A small generator (xorshift, Marsaglia 2003) for self-test data: no dependency, the same on every host.
+#[derive(Debug, Clone)]
+pub struct Noise(u64);
+
+impl Noise {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+    /// 32 random bits.
+    pub fn bits(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 24) as u32
+    }
+    /// Uniform in [-1, 1).
+    pub fn unit(&mut self) -> f32 {
+        (self.bits() >> 8) as f32 * (2.0 / 16_777_216.0) - 1.0
+    }
+    /// `count` uniform values.
+    pub fn units(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.unit()).collect()
+    }
+    /// `count` random bytes.
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.bits() as u8).collect()
+    }
+}

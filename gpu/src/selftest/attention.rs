@@ -1,0 +1,245 @@
+//! Every form of attention against plain decoding: split for many tokens, tiled for prompts, tree for drafts.
+
+use fanlight_messages::layout::SlabLayout;
+use fanlight_messages::plan::{KvFormat, TREE_ROWS};
+
+use super::{Verdict, first_difference};
+use crate::device::GpuError;
+use crate::kernels::attention::{ANCESTOR_STRIDE, Form, Params, Variant};
+use crate::kernels::{Kernel, fold};
+use crate::lab::{Lab, LabBuffer, Noise};
+
+const KV_HEADS: u32 = 2;
+/// Five chunks.
+const CACHE_ROWS: u32 = 320;
+/// Cache lengths before the step: around chunk edges and across a window.
+const BASES: [u32; 4] = [3, 60, 64, 250];
+/// Positions seen by the windowed cases, and the soft cap of one.
+const WINDOWS: [(u32, f32); 2] = [(0, 0.0), (100, 30.0)];
+/// Parents of a bushy tree, node 0 first.
+const PARENTS: [u32; 12] = [0, 0, 1, 0, 3, 1, 2, 6, 0, 8, 9, 7];
+
+struct Shape {
+    head_len: u32,
+    heads_per_kv: u32,
+    kv_format: KvFormat,
+}
+
+/// Words of one position of one head in the tests' plain order, before they are laid out as a cache.
+struct Rows {
+    keys: Vec<u32>,
+    values: Vec<u32>,
+}
+
+/// Compares all forms for one head shape.
+pub(super) async fn compare(
+    lab: &Lab,
+    head_len: u32,
+    heads_per_kv: u32,
+    kv_format: KvFormat,
+) -> Result<Vec<Verdict>, GpuError> {
+    let shape = Shape { head_len, heads_per_kv, kv_format };
+    let mut noise = Noise::new(u64::from(head_len * 64 + heads_per_kv));
+    let mut verdicts = Vec::new();
+    for base in BASES {
+        for (window, soft_cap) in WINDOWS {
+            let name = |what: &str| {
+                format!(
+                    "head {head_len}×{heads_per_kv} {kv_format:?} at {base} window {window}, {what} = plain"
+                )
+            };
+            let tokens = PARENTS.len() as u32;
+            let queries = lab.floats(&noise.units((tokens * shape.query_len()) as usize)).await?;
+            let rows = random_rows(&shape, base + tokens, &mut noise);
+            let step = Step { base, window, soft_cap, tokens };
+            let chain: Vec<u32> = (0..base + tokens).collect();
+            let cache = lay_out(lab, &shape, &rows, &chain, &[]).await?;
+            let mut plain = Vec::new();
+            for token in 0..tokens {
+                let one = Step { base, tokens: token + 1, ..step };
+                let all = run(lab, &shape, &queries, &cache, one, (Form::Split, 1, token), None).await?;
+                plain.extend(all);
+            }
+            for (form, queries_per_group) in [(Form::Split, 8), (Form::Tiled, 8), (Form::Tiled, 5)] {
+                let got =
+                    run(lab, &shape, &queries, &cache, step, (form, queries_per_group, 0), None).await?;
+                let difference = first_difference(&plain, &got, shape.query_len() as usize);
+                verdicts.push(Verdict { name: name(&format!("{form:?} ×{queries_per_group}")), difference });
+            }
+            let difference = compare_tree(lab, &shape, &queries, &rows, step).await?;
+            verdicts.push(Verdict { name: name("Tree"), difference });
+        }
+    }
+    Ok(verdicts)
+}
+
+impl Shape {
+    fn query_len(&self) -> u32 {
+        self.head_len * self.heads_per_kv * KV_HEADS
+    }
+    /// Words of a head's row.
+    fn row_words(&self) -> u32 {
+        match self.kv_format {
+            KvFormat::F16 => self.head_len / 2,
+            KvFormat::F32 => self.head_len,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    base: u32,
+    window: u32,
+    soft_cap: f32,
+    tokens: u32,
+}
+
+/// The tree in one dispatch against each of its paths decoded plainly.
+async fn compare_tree(
+    lab: &Lab,
+    shape: &Shape,
+    queries: &LabBuffer,
+    rows: &Rows,
+    step: Step,
+) -> Result<Option<String>, GpuError> {
+    let mut ancestors = Vec::new();
+    let mut expected = Vec::new();
+    for node in 0..step.tokens {
+        let path = path_to(node);
+        // Decoded plainly, the node sits at its depth with its ancestors before it.
+        let mut order: Vec<u32> = (0..step.base).collect();
+        order.extend(path.iter().map(|n| step.base + n));
+        let cache = lay_out(lab, shape, rows, &order, &[]).await?;
+        let depth = path.len() as u32 - 1;
+        let at = Step { base: step.base + depth, tokens: 1, ..step };
+        expected.extend(
+            run(lab, shape, &row_of(lab, shape, queries, node).await?, &cache, at, (Form::Split, 3, 0), None)
+                .await?,
+        );
+        let mut row = vec![0; ANCESTOR_STRIDE as usize];
+        row[..path.len()].copy_from_slice(&path);
+        row[ANCESTOR_STRIDE as usize - 1] = depth;
+        ancestors.extend(row);
+    }
+    let tree: Vec<u32> = (step.base..step.base + step.tokens).collect();
+    let cached: Vec<u32> = (0..step.base).collect();
+    let cache = lay_out(lab, shape, rows, &cached, &tree).await?;
+    let ancestors = lab.words(&ancestors).await?;
+    let got = run(lab, shape, queries, &cache, step, (Form::Tree, 8, 0), Some(&ancestors)).await?;
+    Ok(first_difference(&expected, &got, shape.query_len() as usize))
+}
+
+fn path_to(node: u32) -> Vec<u32> {
+    let mut path = vec![node];
+    while path[0] != 0 {
+        path.insert(0, PARENTS[path[0] as usize]);
+    }
+    path
+}
+
+async fn row_of(lab: &Lab, shape: &Shape, queries: &LabBuffer, node: u32) -> Result<LabBuffer, GpuError> {
+    let len = shape.query_len() as usize;
+    let all = lab.read(queries, len * PARENTS.len()).await?;
+    lab.words(&all[node as usize * len..][..len]).await
+}
+
+/// Random halves or floats in ±1.
+fn random_rows(shape: &Shape, positions: u32, noise: &mut Noise) -> Rows {
+    let words = (positions * KV_HEADS * shape.row_words()) as usize;
+    let mut word = || match shape.kv_format {
+        // Halves in ±[1/8, 1): exponents 12..15.
+        KvFormat::F16 => {
+            let half = |bits: u32| (bits & 0x83ff) | ((12 + ((bits >> 10) & 3) % 3) << 10);
+            half(noise.bits()) | (half(noise.bits()) << 16)
+        }
+        KvFormat::F32 => noise.unit().to_bits(),
+    };
+    Rows { keys: (0..words).map(|_| word()).collect(), values: (0..words).map(|_| word()).collect() }
+}
+
+/// A cache whose row `i` is position `order[i]` of `rows`, and whose tree row `j` is position `tree[j]`.
+async fn lay_out(
+    lab: &Lab,
+    shape: &Shape,
+    rows: &Rows,
+    order: &[u32],
+    tree: &[u32],
+) -> Result<(LabBuffer, LabBuffer), GpuError> {
+    let cache_rows = CACHE_ROWS + TREE_ROWS;
+    let words = shape.row_words();
+    let mut keys = vec![0; (KV_HEADS * cache_rows * words) as usize];
+    let mut values = keys.clone();
+    let placed = (0u32..).zip(order).chain((CACHE_ROWS..).zip(tree));
+    for (row, position) in placed {
+        for head in 0..KV_HEADS {
+            for word in 0..words {
+                let from = ((position * KV_HEADS + head) * words + word) as usize;
+                // Four words (16 bytes) of a position, then the 64 positions of a chunk.
+                let chunk = head * (cache_rows / 64) + row / 64;
+                let to = ((chunk * (words / 4) + word / 4) * 64 + row % 64) * 4 + word % 4;
+                keys[to as usize] = rows.keys[from];
+                values[((head * cache_rows + row) * words + word) as usize] = rows.values[from];
+            }
+        }
+    }
+    Ok((lab.words(&keys).await?, lab.words(&values).await?))
+}
+
+/// Attention and fold of `step.tokens` rows; for a single-token form, only row `only`. Gives `[tokens, query_len]` bits.
+async fn run(
+    lab: &Lab,
+    shape: &Shape,
+    queries: &LabBuffer,
+    cache: &(LabBuffer, LabBuffer),
+    step: Step,
+    (form, queries_per_group, only): (Form, u32, u32),
+    ancestors: Option<&LabBuffer>,
+) -> Result<Vec<u32>, GpuError> {
+    let layout = SlabLayout::for_columns(shape.query_len());
+    let query_heads = shape.heads_per_kv * KV_HEADS;
+    let chunk_count = if form == Form::Tiled { 1 } else { CACHE_ROWS / 64 };
+    let alone = queries_per_group == 1;
+    let (first_node, count) = if alone { (only, 1) } else { (0, step.tokens) };
+    let params = Params {
+        query_heads,
+        kv_heads: KV_HEADS,
+        group_first: 0,
+        heads_per_kv: shape.heads_per_kv,
+        cache_rows: CACHE_ROWS + TREE_ROWS,
+        window: step.window,
+        chunk_count,
+        first_node,
+        soft_cap: step.soft_cap,
+    };
+    let variant =
+        Variant { head_len: shape.head_len, kv_format: shape.kv_format, form, queries: queries_per_group };
+    let partials = lab.zeros((count * query_heads * chunk_count * (shape.head_len + 2)) as usize).await?;
+    let control = lab.words(&[step.base, step.tokens, 4096, 0, 0, 0, 0, 0, 0]).await?;
+    let mut bindings = vec![(0, queries), (1, &cache.0), (2, &cache.1), (4, &partials), (7, &control)];
+    if let Some(ancestors) = ancestors {
+        bindings.push((3, ancestors));
+    }
+    let groups = variant.groups(KV_HEADS, CACHE_ROWS / 64, count * shape.heads_per_kv);
+    lab.run(Kernel::Attention(variant), &bindings, params, groups).await?;
+    let fold = fold::Variant { layout, tree: form == Form::Tree, keeps_values: true };
+    let fold_params = fold::Params {
+        len: shape.query_len(),
+        query_heads,
+        head_len: shape.head_len,
+        window: step.window,
+        chunk_count,
+        first_node,
+    };
+    let rows = (first_node + count) as usize;
+    let blocks = rows * layout.padded_blocks() as usize;
+    let (codes, meta) = (lab.zeros(blocks * 8).await?, lab.zeros(blocks * 2).await?);
+    let (values, faults) = (lab.zeros(blocks * 32).await?, lab.zeros(4).await?);
+    let mut bindings =
+        vec![(0, &partials), (3, &codes), (4, &meta), (5, &values), (6, &faults), (7, &control)];
+    if let Some(ancestors) = ancestors {
+        bindings.push((1, ancestors));
+    }
+    lab.run(Kernel::Fold(fold), &bindings, fold_params, fold.groups(count)).await?;
+    let all = lab.read(&values, blocks * 32).await?;
+    Ok(all[first_node as usize * layout.padded_blocks() as usize * 32..].to_vec())
+}

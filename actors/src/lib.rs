@@ -2,6 +2,8 @@
 
 pub mod backend;
 pub mod controller;
+pub mod engine;
+pub mod gpu_backend;
 pub mod kit;
 pub mod pager;
 pub mod source;

@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use fanlight_messages::error::SourceError;
+use fanlight_models::gguf::model_file::shard_names;
 
 /// Bytes that can be read at any offset. Hosts implement it.
 #[allow(async_fn_in_trait, reason = "nothing here is Send: an engine lives on one thread")]
@@ -45,6 +46,12 @@ impl<S: ByteSource> ErasedSource for S {
     ) -> LocalBoxFuture<'a, Result<(), SourceError>> {
         ByteSource::read_at(self, offset, buffer).boxed_local()
     }
+}
+
+/// Names of all files of the model that a file of this name belongs to, in order: the name itself unless it is that
+/// of a part, such as `m-00001-of-00003.gguf`.
+pub fn part_names(name: &str) -> Vec<String> {
+    shard_names(name).unwrap_or_else(|| vec![name.to_owned()])
 }
 
 /// A named source of any kind; clones share it.

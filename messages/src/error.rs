@@ -182,6 +182,16 @@ pub enum GenerateError {
         /// Largest limit.
         max: u32,
     },
+    /// An option is outside its range.
+    #[error("{option} of {wanted} asked for, {allowed} are possible")]
+    Option {
+        /// Which option.
+        option: &'static str,
+        /// Its value.
+        wanted: u32,
+        /// What is possible, for people.
+        allowed: String,
+    },
     /// A prompt id that the model does not have.
     #[error("token id {id} at position {position} of the prompt, the model has ids 0 to {max}")]
     TokenId {

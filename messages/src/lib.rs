@@ -11,5 +11,6 @@ pub mod plan;
 pub mod program;
 pub mod protocol;
 pub mod tensor_type;
+pub mod wire;
 
 pub use tensor_type::TensorType;

@@ -47,14 +47,14 @@ pub enum PlanError {
         advice: &'static str,
     },
     /// One row in file format is larger than an upload may carry.
-    #[error("a row of {matrix} is {row_bytes} bytes in the file, an upload carries {landing_bytes}")]
+    #[error("a row of {matrix} is {row_bytes} bytes in the file, an upload carries {upload_bytes_max}")]
     Row {
         /// Which matrix.
         matrix: String,
         /// Its row.
         row_bytes: u64,
         /// The limit.
-        landing_bytes: u64,
+        upload_bytes_max: u64,
     },
     /// More pages than any real file has.
     #[error("{matrix} would need more than {pages_max} pages: the header is broken")]

@@ -1,7 +1,7 @@
 //! Cuts matrices into pages: row ranges that each fit one storage binding.
 
 use fanlight_messages::layout::{BLOCK_LEN, PagePlanes, ResidentFormat, SlabLayout};
-use fanlight_messages::limits::{LANDING_BYTES, PAGES_MAX};
+use fanlight_messages::limits::{PAGES_MAX, UPLOAD_BYTES_MAX};
 use fanlight_messages::plan::{BufferOwner, BufferPlan, PageRange};
 use fanlight_messages::program::{MatrixId, MatrixSpec};
 
@@ -77,8 +77,12 @@ fn check_file_row(spec: &MatrixSpec) -> Result<(), PlanError> {
             spec.tensor_type.block_len()
         ))
     })?;
-    if row_bytes > LANDING_BYTES {
-        return Err(PlanError::Row { matrix: spec.name.clone(), row_bytes, landing_bytes: LANDING_BYTES });
+    if row_bytes > UPLOAD_BYTES_MAX {
+        return Err(PlanError::Row {
+            matrix: spec.name.clone(),
+            row_bytes,
+            upload_bytes_max: UPLOAD_BYTES_MAX,
+        });
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Which bytes of which file go where, in the order of the files: the way of the weights to the device.
 
 use fanlight_messages::TensorType;
-use fanlight_messages::limits::LANDING_BYTES;
+use fanlight_messages::limits::UPLOAD_BYTES_MAX;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 use fanlight_models::gguf::{ModelFile, ModelTensor};
@@ -15,7 +15,7 @@ pub struct Upload {
     pub shard: u32,
     /// First byte in it.
     pub offset: u64,
-    /// How many, at most [`LANDING_BYTES`].
+    /// How many, at most [`UPLOAD_BYTES_MAX`].
     pub bytes: u64,
     /// Where they go.
     pub target: UploadTarget,
@@ -78,7 +78,7 @@ pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Res
             element_offset += part.len;
         }
     }
-    if let Some(large) = uploads.iter().find(|upload| upload.bytes > LANDING_BYTES) {
+    if let Some(large) = uploads.iter().find(|upload| upload.bytes > UPLOAD_BYTES_MAX) {
         return Err(PlanError::Program(format!("{:?} needs {} bytes at once", large.target, large.bytes)));
     }
     uploads.sort_by_key(|upload| (upload.shard, upload.offset));
@@ -115,7 +115,7 @@ struct Rows {
 
 /// Cuts rows so that no piece exceeds the landing buffer or crosses a page.
 fn cut_rows(rows: Rows, page_starts: &[u64], tensor: &ModelTensor, uploads: &mut Vec<Upload>) {
-    let rows_max = (LANDING_BYTES / rows.row_bytes.max(1)).max(1);
+    let rows_max = (UPLOAD_BYTES_MAX / rows.row_bytes.max(1)).max(1);
     let end = rows.first_row + rows.rows;
     let mut first_row = rows.first_row;
     while first_row < end {

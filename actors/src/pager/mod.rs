@@ -1,8 +1,10 @@
 //! The pager: reads model files, plans memory, brings weights to the device.
 
+mod inspect;
 mod open;
 mod place;
 mod shell;
 
+pub use inspect::{InspectRequest, Inspection, inspect};
 pub use open::read_header;
 pub use shell::{PagerLinks, PagerMail, pager};

@@ -44,8 +44,10 @@ pub async fn read_header(source: &NamedSource) -> Result<GgufHeader, LoadError> 
     }
 }
 
-/// Reads all headers and writes the program.
-pub(super) async fn open(sources: Vec<NamedSource>) -> Result<Opened, LoadError> {
+/// Reads all headers; the sources come back in the order of the model's parts.
+pub(super) async fn read_files(
+    sources: Vec<NamedSource>,
+) -> Result<(ModelFile, Vec<NamedSource>), LoadError> {
     let mut headers = Vec::with_capacity(sources.len());
     for (index, source) in sources.iter().enumerate() {
         if sources[..index].iter().any(|other| other.name == source.name) {
@@ -57,10 +59,21 @@ pub(super) async fn open(sources: Vec<NamedSource>) -> Result<Opened, LoadError>
     let first = sources.first().map(|source| source.name.clone()).unwrap_or_default();
     let file = ModelFile::from_shards(headers)
         .map_err(|error| LoadError::Header { file: first, reason: error.to_string() })?;
-    let spec = arch::model_spec(&file).map_err(model_error)?;
     let sources = in_part_order(&file, sources);
-    let small = read_small_tensors(&spec, &file, &sources).await?;
-    let program = arch::program(&spec, &small).map_err(model_error)?;
+    Ok((file, sources))
+}
+
+/// Writes the program of a model.
+pub(super) async fn read_program(file: &ModelFile, sources: &[NamedSource]) -> Result<Program, LoadError> {
+    let spec = arch::model_spec(file).map_err(model_error)?;
+    let small = read_small_tensors(&spec, file, sources).await?;
+    arch::program(&spec, &small).map_err(model_error)
+}
+
+/// Reads all headers and writes the program.
+pub(super) async fn open(sources: Vec<NamedSource>) -> Result<Opened, LoadError> {
+    let (file, sources) = read_files(sources).await?;
+    let program = read_program(&file, &sources).await?;
     Ok(Opened { file, program, sources })
 }
 

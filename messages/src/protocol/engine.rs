@@ -86,6 +86,23 @@ pub struct ChatTurn {
     pub content: String,
 }
 
+/// A date and time of the host's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WallTime {
+    /// Year of the Gregorian calendar.
+    pub year: i32,
+    /// 1 to 12.
+    pub month: u8,
+    /// 1 to 31.
+    pub day: u8,
+    /// 0 to 23.
+    pub hour: u8,
+    /// 0 to 59.
+    pub minute: u8,
+    /// 0 to 60.
+    pub second: u8,
+}
+
 /// What a reply continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
@@ -93,8 +110,10 @@ pub enum Prompt {
     Chat {
         /// The messages, oldest first.
         turns: Vec<ChatTurn>,
-        /// Whether a thinking model may think; `None` leaves it to the template.
-        thinking: Option<bool>,
+        /// Whether a model that can think before it answers may do so.
+        think: bool,
+        /// The host's time, for templates that print a date.
+        now: WallTime,
     },
     /// Text as it is, after the file's begin token where its rule wants one; control tokens are recognised.
     Raw(String),

@@ -1,0 +1,67 @@
+//! The engine: starts the actors, hands out their addresses, and is the only door for hosts.
+//!
+//! ```text
+//! host ── EngineHandle ──> engine ──> pager ──> submitter ──> device
+//!                            │ └──> controller <┄ (samples) ┄┘ │
+//!                            └──────> telemetry <┄ (samples) ┄┄┘
+//! ```
+//!
+//! Questions go along the solid arrows only; what goes upwards is a stream with reserved places, a latched state or
+//! a sample that may be dropped. So nothing waits in a circle.
+
+mod handle;
+mod journal;
+mod load;
+mod prompt;
+mod reply;
+mod shell;
+
+use std::rc::Rc;
+
+use fanlight_messages::limits::{
+    ENGINE_CONTROL, ENGINE_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL, SUBMITTER_INBOX,
+};
+use fanlight_messages::protocol::controller::PlanChosen;
+
+use crate::backend::Backend;
+use crate::controller::controller;
+use crate::kit::{Capacities, Clock, Latch, World};
+use crate::pager::{PagerLinks, pager};
+use crate::submitter::{SubmitterLinks, submitter};
+use crate::telemetry::TelemetryLink;
+
+pub(crate) use load::context_len;
+
+pub use handle::{EngineHandle, Generation};
+pub use journal::Journal;
+pub use reply::ReplyCore;
+pub use shell::{EngineLinks, EngineMail, engine};
+
+/// Starts an engine on this thread. It ends when every clone of its handle is dropped.
+pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> EngineHandle {
+    let plan = Latch::new(PlanChosen { width: 1, steps: 1 });
+    let telemetry = TelemetryLink::start(world, clock.clone());
+
+    let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
+    let controller = world.spawn("controller", capacities, |mailbox| controller(mailbox, plan.clone()));
+
+    let links = SubmitterLinks {
+        controller: controller.clone(),
+        telemetry: telemetry.clone(),
+        plan,
+        clock: clock.clone(),
+    };
+    let capacities = Capacities { control: SUBMITTER_CONTROL, inbox: SUBMITTER_INBOX };
+    let submitter =
+        world.spawn("submitter", capacities, |mailbox| submitter(mailbox, Rc::new(backend), links));
+
+    let links =
+        PagerLinks { submitter: submitter.clone(), telemetry: telemetry.clone(), clock: clock.clone() };
+    let capacities = Capacities { control: 1, inbox: PAGER_INBOX };
+    let pager = world.spawn("pager", capacities, |mailbox| pager(mailbox, links));
+
+    let links = EngineLinks { pager, submitter, controller, telemetry: telemetry.clone(), clock };
+    let capacities = Capacities { control: ENGINE_CONTROL, inbox: ENGINE_INBOX };
+    let engine = world.spawn("engine", capacities, |mailbox| engine(mailbox, links));
+    EngineHandle::new(engine, telemetry)
+}

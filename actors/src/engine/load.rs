@@ -1,0 +1,110 @@
+//! The steps of a load: open, build the text side, plan, place.
+
+use std::rc::Rc;
+
+use fanlight_messages::control::END_IDS_MAX;
+use fanlight_messages::error::LoadError;
+use fanlight_messages::limits::{CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, CONTEXT_LEN_MIN};
+use fanlight_messages::plan::BATCH_TOKENS_MAX;
+use fanlight_messages::protocol::engine::{Load, LoadProgress, ModelLoaded};
+use fanlight_messages::protocol::pager::{OpenModel, PlaceWeights, PlanResidency};
+use fanlight_messages::protocol::submitter::DescribeDevice;
+use fanlight_models::gguf::ModelFile;
+use fanlight_models::text::Tokenizer;
+use fanlight_models::text::template::ChatTemplate;
+
+use super::shell::EngineLinks;
+use crate::kit::{Gone, Latch, stream};
+use crate::pager::PagerMail;
+use crate::source::NamedSource;
+
+/// What the engine keeps of a loaded model.
+#[derive(Debug)]
+pub(super) struct LoadedModel {
+    pub tokenizer: Rc<Tokenizer>,
+    /// The chat template, or why there is none: raw prompts work without.
+    pub template: Result<ChatTemplate, String>,
+    pub vocabulary_len: u32,
+    pub context_len: u32,
+    pub batch_tokens: u32,
+}
+
+fn text_error(error: impl std::fmt::Display) -> LoadError {
+    LoadError::Text { reason: error.to_string() }
+}
+
+/// Loads a model; dropping the future abandons the load at the pager's next piece.
+pub(super) async fn load(
+    links: &EngineLinks,
+    request: &Load,
+    sources: Vec<NamedSource>,
+    progress: Latch<LoadProgress>,
+) -> Result<(LoadedModel, ModelLoaded), LoadError> {
+    let gone = |_: Gone| LoadError::EngineGone { actor: "pager" };
+    check_option("prompt batch", request.batch_tokens, 1, BATCH_TOKENS_MAX)?;
+    let (file_place, mut file) = stream(1);
+    let open = |asked| PagerMail::Open(asked, sources, file_place);
+    let opened = links.pager.ask_with(OpenModel, open).await.map_err(gone)??;
+    let file: Rc<ModelFile> =
+        file.try_next().ok_or_else(|| text_error("the pager kept the file's metadata"))?;
+    let tokenizer = Rc::new(Tokenizer::from_metadata(&file.metadata).map_err(text_error)?);
+    if tokenizer.end_ids().len() > END_IDS_MAX as usize {
+        let found = tokenizer.end_ids().len();
+        return Err(text_error(format!("{found} ids end a reply, at most {END_IDS_MAX} are possible")));
+    }
+    let name = file.metadata.get_text("general.name").map_err(text_error)?.unwrap_or_default().into_owned();
+    let template = ChatTemplate::from_metadata(&file.metadata, &tokenizer).map_err(|error| error.to_string());
+    drop(file);
+
+    let context_len = context_len(request.context_len, opened.program.context_len_max)?;
+    let residency = PlanResidency {
+        context_len,
+        batch_tokens: request.batch_tokens,
+        kv_format: request.kv_format,
+        budget_bytes: request.budget_bytes.unwrap_or(u64::MAX),
+    };
+    let plan = links.pager.ask(residency).await.map_err(gone)??;
+    let place = |asked| PagerMail::Place(asked, progress);
+    let placed = links.pager.ask_with(PlaceWeights, place).await.map_err(gone)??;
+    let adapter = links
+        .submitter
+        .ask(DescribeDevice)
+        .await
+        .map_err(|_| LoadError::EngineGone { actor: "submitter" })?;
+    let vocabulary_len = opened.program.vocabulary_len;
+    let has_chat_template = template.is_ok();
+    let model = LoadedModel {
+        tokenizer,
+        template,
+        vocabulary_len,
+        context_len,
+        batch_tokens: plan.request.batch_tokens,
+    };
+    let answer = ModelLoaded {
+        name,
+        context_len,
+        vocabulary_len,
+        has_chat_template,
+        adapter,
+        gpu_bytes: placed.peak_bytes,
+        read_bytes: placed.read_bytes,
+    };
+    Ok((model, answer))
+}
+
+fn check_option(option: &'static str, wanted: u32, min: u32, max: u32) -> Result<(), LoadError> {
+    if (min..=max).contains(&wanted) {
+        return Ok(());
+    }
+    let [wanted, min, max] = [wanted, min, max].map(u64::from);
+    Err(LoadError::Option { option, wanted, min, max })
+}
+
+/// The context asked for, or the default where the file allows it.
+pub(crate) fn context_len(wanted: Option<u32>, file_max: u32) -> Result<u32, LoadError> {
+    let max = CONTEXT_LEN_MAX.min(file_max);
+    let wanted = wanted.unwrap_or(CONTEXT_LEN_DEFAULT.min(max));
+    // A file that promises less than the minimum is served as far as it goes.
+    check_option("context", wanted, CONTEXT_LEN_MIN.min(max), max)?;
+    Ok(wanted)
+}

@@ -1,0 +1,123 @@
+//! From what a host asks to what the device is given: ids, limits, the reusable beginning. Pure.
+
+use std::rc::Rc;
+
+use fanlight_messages::control::WINDOW_STEPS_MAX;
+use fanlight_messages::device::RequestSetup;
+use fanlight_messages::error::GenerateError;
+use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
+use fanlight_messages::protocol::engine::{ChatRole, ChatTurn, Generate, Prompt, WallTime};
+use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
+use fanlight_models::text::{Special, Tokenizer};
+
+use super::journal::Journal;
+use super::load::LoadedModel;
+
+/// A reply that is ready to run.
+#[derive(Debug, Clone)]
+pub(super) struct PreparedReply {
+    pub tokenizer: Rc<Tokenizer>,
+    pub prompt: Rc<[u32]>,
+    /// Leading prompt tokens that the cache holds.
+    pub base: usize,
+    pub setup: RequestSetup,
+    pub chunk_tokens: u32,
+}
+
+/// Checks a request against the model and turns its prompt into ids.
+pub(super) fn prepare(
+    request: &Generate,
+    model: &LoadedModel,
+    journal: &Journal,
+) -> Result<PreparedReply, GenerateError> {
+    let max = REPLY_TOKENS_MAX;
+    if !(1..=max).contains(&request.token_limit) {
+        return Err(GenerateError::TokenLimit { wanted: request.token_limit, min: 1, max });
+    }
+    let steps = request.window_steps;
+    if !steps.is_power_of_two() || steps > WINDOW_STEPS_MAX {
+        let allowed = "1, 2 or 4".into();
+        return Err(GenerateError::Option { option: "window steps", wanted: steps, allowed });
+    }
+    let chunk_tokens = request.chunk_tokens.unwrap_or(model.batch_tokens);
+    if !(1..=model.batch_tokens).contains(&chunk_tokens) {
+        let allowed = format!("1 to {} (the batch the model was loaded with)", model.batch_tokens);
+        return Err(GenerateError::Option { option: "prompt chunk", wanted: chunk_tokens, allowed });
+    }
+    let prompt: Rc<[u32]> = prompt_ids(&request.prompt, model)?;
+    if prompt.is_empty() {
+        return Err(GenerateError::EmptyPrompt);
+    }
+    let (prompt_tokens, context_len) = (prompt.len() as u64, model.context_len);
+    if prompt_tokens > u64::from(context_len) {
+        return Err(GenerateError::PromptTooLong { prompt_tokens, context_len });
+    }
+    let base = if request.reuse_prefix { journal.reusable_len(&prompt) } else { 0 };
+    let setup = RequestSetup {
+        end_ids: model.tokenizer.end_ids().to_vec(),
+        context_len,
+        token_limit: request.token_limit,
+        hash_logits: request.hash_logits,
+    };
+    Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens })
+}
+
+fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, GenerateError> {
+    match prompt {
+        Prompt::Raw(text) => {
+            check_length(text)?;
+            Ok(model.tokenizer.encode_prompt(text, Special::Recognise).into())
+        }
+        Prompt::Chat { turns, think, now } => {
+            turns.iter().try_for_each(|turn| check_length(&turn.content))?;
+            chat_ids(turns, *think, *now, model).map(Into::into)
+        }
+        Prompt::Ids(ids) => {
+            let max = model.vocabulary_len.saturating_sub(1);
+            match (0u64..).zip(ids.iter()).find(|(_, id)| **id > max) {
+                Some((position, id)) => Err(GenerateError::TokenId { id: *id, position, max }),
+                None => Ok(ids.clone()),
+            }
+        }
+    }
+}
+
+/// Renders a conversation; control ids come only from the template's own text.
+fn chat_ids(
+    turns: &[ChatTurn],
+    think: bool,
+    now: WallTime,
+    model: &LoadedModel,
+) -> Result<Vec<u32>, GenerateError> {
+    let template_error = |reason: String| GenerateError::Template { reason };
+    let template = model.template.as_ref().map_err(|reason| template_error(reason.clone()))?;
+    let messages: Vec<ChatMessage> = turns
+        .iter()
+        .map(|turn| {
+            let role = match turn.role {
+                ChatRole::System => Role::System,
+                ChatRole::User => Role::User,
+                ChatRole::Assistant => Role::Assistant,
+            };
+            ChatMessage::new(role, turn.content.clone())
+        })
+        .collect();
+    let WallTime { year, month, day, hour, minute, second } = now;
+    let now = LocalTime { year, month, day, hour, minute, second };
+    let options = ChatOptions { add_generation_prompt: true, think, tools: None, now };
+    let rendered = template.render(&messages, &options).map_err(|error| template_error(error.to_string()))?;
+    Ok(template.prompt_ids(&model.tokenizer, &rendered))
+}
+
+/// Refuses a message that is longer than any that is served, before it is tokenised.
+fn check_length(text: &str) -> Result<(), GenerateError> {
+    // A character has at least one byte, so most texts need no count.
+    if text.len() as u64 <= MESSAGE_CHARS_MAX {
+        return Ok(());
+    }
+    let characters = text.chars().count() as u64;
+    if characters > MESSAGE_CHARS_MAX {
+        return Err(GenerateError::MessageTooLong { characters, max: MESSAGE_CHARS_MAX });
+    }
+    Ok(())
+}

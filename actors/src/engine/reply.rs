@@ -1,0 +1,147 @@
+//! One reply, from its first prompt batch to its end. Pure: run events in, generation events out.
+
+use std::rc::Rc;
+
+use fanlight_messages::control::EndReason;
+use fanlight_messages::device::WindowReport;
+use fanlight_messages::error::{DeviceError, GenerateError};
+use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent, ReplyFinished, ReplyStats};
+use fanlight_messages::protocol::submitter::RunEvent;
+use fanlight_models::text::{Detokenizer, TextPosition, Tokenizer};
+
+use super::journal::Journal;
+
+/// The state of a reply.
+#[derive(Debug)]
+pub struct ReplyCore {
+    tokenizer: Rc<Tokenizer>,
+    detokenizer: Detokenizer,
+    prompt: Rc<[u32]>,
+    /// Prompt tokens in the cache.
+    evaluated: usize,
+    /// Tokens that are chosen and not yet in the cache; with two windows in flight never more than a few.
+    pending: Vec<u32>,
+    hashes_logits: bool,
+    hash: u32,
+    shown_tokens: u32,
+    end: Option<EndReason>,
+    is_cancelled: bool,
+    stats: ReplyStats,
+}
+
+impl ReplyCore {
+    /// A reply to `prompt`, of which the first `base` tokens are in the cache.
+    pub fn new(tokenizer: Rc<Tokenizer>, prompt: Rc<[u32]>, base: usize, hashes_logits: bool) -> Self {
+        let detokenizer = Detokenizer::new(&tokenizer, TextPosition::Continuation);
+        Self {
+            tokenizer,
+            detokenizer,
+            prompt,
+            evaluated: base,
+            pending: Vec::new(),
+            hashes_logits,
+            hash: 0,
+            shown_tokens: 0,
+            end: None,
+            is_cancelled: false,
+            stats: ReplyStats::default(),
+        }
+    }
+
+    /// The host wants no more of it. What still arrives is journalled and not shown.
+    pub fn cancel(&mut self) {
+        self.is_cancelled = true;
+    }
+
+    /// True once the host cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled
+    }
+
+    /// Takes what the submitter tells; returns what the host is to see.
+    pub fn observe(&mut self, event: RunEvent, journal: &mut Journal) -> Option<GenerationEvent> {
+        match event {
+            RunEvent::PromptEvaluated { tokens, report, elapsed_us } => {
+                let end = (self.evaluated + tokens as usize).min(self.prompt.len());
+                journal.commit(&self.prompt[self.evaluated..end]);
+                self.evaluated = end;
+                self.stats.prefill_tokens += tokens;
+                self.stats.prefill_us += elapsed_us;
+                let (done, total) = (end as u32, self.prompt.len() as u32);
+                self.take(&report, journal);
+                let shown = self.show(&report);
+                // The first token comes with the last batch.
+                let progress = || (!self.is_cancelled).then_some(GenerationEvent::Prefilled { done, total });
+                shown.or_else(progress)
+            }
+            RunEvent::WindowCompleted { steps, report, elapsed_us } => {
+                self.stats.windows += 1;
+                self.stats.submitted_steps += steps;
+                self.stats.decode_us += elapsed_us;
+                self.stats.decode_tokens += report.tokens.len() as u32;
+                self.stats.decode_dispatches += u64::from(report.dispatches);
+                self.take(&report, journal);
+                self.show(&report)
+            }
+        }
+    }
+
+    /// Journals what the report committed, and notes the end.
+    fn take(&mut self, report: &WindowReport, journal: &mut Journal) {
+        self.pending.extend_from_slice(&report.tokens);
+        if self.evaluated == self.prompt.len() {
+            let committed = (report.control.committed as usize).saturating_sub(journal.len());
+            let landed: Vec<u32> = self.pending.drain(..committed.min(self.pending.len())).collect();
+            journal.commit(&landed);
+            self.stats.steps = report.control.committed.saturating_sub(self.prompt.len() as u32);
+        }
+        self.hash = report.control.hash;
+        self.end = self.end.or(EndReason::from_word(report.control.end));
+        if self.end == Some(EndReason::Poisoned) {
+            journal.clear();
+        }
+    }
+
+    /// The text of new tokens, unless the host has cancelled.
+    fn show(&mut self, report: &WindowReport) -> Option<GenerationEvent> {
+        if self.is_cancelled || report.tokens.is_empty() || self.end == Some(EndReason::Poisoned) {
+            return None;
+        }
+        let ids = report.tokens.clone();
+        self.shown_tokens += ids.len() as u32;
+        let text = ids.iter().map(|id| self.detokenizer.push(&self.tokenizer, *id)).collect();
+        Some(GenerationEvent::Tokens { ids, text })
+    }
+
+    /// Tokens shown so far.
+    pub fn shown_tokens(&self) -> u32 {
+        self.shown_tokens
+    }
+
+    /// The run is over with `result`: the last event.
+    pub fn finish(self, result: Result<(), DeviceError>, journal: &mut Journal) -> GenerationEvent {
+        if let Err(error) = result {
+            journal.clear();
+            return GenerationEvent::Failed(error.into());
+        }
+        let reason = match self.end {
+            Some(EndReason::Poisoned) => {
+                return GenerationEvent::Failed(GenerateError::Poisoned { tokens: self.shown_tokens });
+            }
+            _ if self.is_cancelled => FinishReason::Cancelled,
+            Some(EndReason::EndToken) => FinishReason::Stop,
+            Some(EndReason::TokenLimit | EndReason::ContextFull) => FinishReason::Length,
+            None => {
+                let (phase, reason) = ("a run".into(), "it ended without a reason".into());
+                return GenerationEvent::Failed(DeviceError::Refused { phase, reason }.into());
+            }
+        };
+        GenerationEvent::Finished(ReplyFinished {
+            reason,
+            tokens: self.shown_tokens,
+            text: self.detokenizer.finish(),
+            logits_hash: self.hashes_logits.then_some(self.hash),
+            stats: self.stats,
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! The real device behind the submitter: `fanlight-gpu` as a [`Backend`].
+
+use std::future::Future;
+use std::rc::Rc;
+
+use futures::FutureExt;
+
+pub use fanlight_gpu::AdapterPreference;
+use fanlight_gpu::{Device, GpuError, Runner};
+use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::error::DeviceError;
+use fanlight_messages::plan::GpuPlan;
+use fanlight_messages::program::{MatrixId, Program, VectorId};
+
+use crate::backend::{Backend, BackendModel};
+
+/// An open GPU device.
+#[derive(Debug, Clone)]
+pub struct GpuBackend {
+    device: Device,
+}
+
+impl GpuBackend {
+    /// Opens the preferred adapter.
+    ///
+    /// # Errors
+    /// [`DeviceError::Unavailable`] when there is none.
+    pub async fn open(preference: AdapterPreference) -> Result<Self, DeviceError> {
+        let device =
+            Device::open(preference).await.map_err(|error| device_error(error, "opening the device"))?;
+        Ok(Self { device })
+    }
+
+    /// The device, for what hosts measure.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// Sorts the device's errors by what a host can do about them.
+fn device_error(error: GpuError, phase: &str) -> DeviceError {
+    let phase = phase.to_owned();
+    match error {
+        GpuError::NoAdapter { .. } | GpuError::NoDevice { .. } => {
+            DeviceError::Unavailable { reason: error.to_string() }
+        }
+        GpuError::Lost { reason } => DeviceError::Lost { reason },
+        GpuError::OutOfMemory { .. } => DeviceError::OutOfMemory { phase: format!("{phase}: {error}") },
+        other => DeviceError::Refused { phase, reason: other.to_string() },
+    }
+}
+
+impl Backend for GpuBackend {
+    type Model = Runner;
+
+    fn facts(&self) -> AdapterFacts {
+        self.device.facts().clone()
+    }
+
+    async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<Runner, DeviceError> {
+        let created = Runner::create(&self.device, program, plan).await;
+        created.map_err(|error| device_error(error, "creating buffers"))
+    }
+}
+
+impl BackendModel for Runner {
+    async fn upload_matrix(
+        &mut self,
+        matrix: MatrixId,
+        first_row: u64,
+        bytes: &[u8],
+    ) -> Result<(), DeviceError> {
+        let uploaded = Runner::upload_matrix(self, matrix, first_row, bytes).await;
+        uploaded.map_err(|error| device_error(error, "uploading weights"))
+    }
+
+    fn upload_vector(
+        &mut self,
+        vector: VectorId,
+        element_offset: u32,
+        values: &[f32],
+    ) -> Result<(), DeviceError> {
+        let uploaded = Runner::upload_vector(self, vector, element_offset, values);
+        uploaded.map_err(|error| device_error(error, "uploading constants"))
+    }
+
+    async fn compile(&mut self, mut progress: impl FnMut(u64, u64)) -> Result<(), DeviceError> {
+        let compiled = Runner::compile(self, |done, total| progress(done as u64, total as u64)).await;
+        compiled.map_err(|error| device_error(error, "compiling pipelines"))
+    }
+
+    fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
+        Runner::begin(self, setup).map_err(|error| device_error(error, "beginning a request"))
+    }
+
+    fn prefill(
+        &mut self,
+        base: u32,
+        tokens: &[u32],
+        choose: bool,
+    ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
+        let phase = "evaluating the prompt";
+        let pending = Runner::prefill(self, base, tokens, choose);
+        let pending = pending.map_err(|error| device_error(error, phase))?;
+        Ok(pending.map(move |report| report.map_err(|error| device_error(error, phase))))
+    }
+
+    fn window(
+        &mut self,
+        steps: u32,
+    ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
+        let phase = "decoding";
+        let pending = Runner::window(self, steps).map_err(|error| device_error(error, phase))?;
+        Ok(pending.map(move |report| report.map_err(|error| device_error(error, phase))))
+    }
+}

@@ -1,0 +1,337 @@
+//! A device of paper: a cache of token ids, a token function that reads all of it, completions after a seeded number
+//! of polls, a virtual clock, and faults at chosen submissions.
+//!
+//! Because the next token depends on every id in the cache, an engine that believes the wrong thing of the cache
+//! gives other tokens than [`reference`].
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use fanlight_actors::backend::{Backend, BackendModel};
+use fanlight_messages::control::ControlBlock;
+use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::error::DeviceError;
+use fanlight_messages::plan::GpuPlan;
+use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_tests::synth::random::Random;
+
+/// What goes wrong, and at which submission, counted from 0 over the life of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The submission is refused when it is made.
+    Refuse,
+    /// The device is lost while it runs.
+    Lose,
+    /// It computes a value that is not a number.
+    Poison,
+}
+
+/// What tests look at and set.
+#[derive(Default)]
+pub struct DeviceState {
+    /// Faults by submission.
+    pub faults: BTreeMap<u64, Fault>,
+    /// Of a thousand tokens, how many end a reply.
+    pub end_per_mille: u64,
+    /// Submissions made.
+    pub submissions: u64,
+    /// Windows among them.
+    pub windows: u64,
+    /// Submitted and not yet read.
+    pub in_flight: usize,
+    /// Most of them at once.
+    pub in_flight_max: usize,
+    /// Models that exist.
+    pub models: usize,
+    /// Most of them at once.
+    pub models_max: usize,
+    /// Uploaded rows by matrix and first row.
+    pub matrices: BTreeMap<(MatrixId, u64), Vec<u8>>,
+    /// Uploaded elements by vector and offset.
+    pub vectors: BTreeMap<(VectorId, u32), Vec<f32>>,
+    /// Creating a model fails.
+    pub is_full: bool,
+}
+
+/// The device.
+#[derive(Clone)]
+pub struct PaperBackend {
+    pub state: Rc<RefCell<DeviceState>>,
+    random: Rc<RefCell<Random>>,
+    clock_us: Rc<Cell<u64>>,
+}
+
+impl PaperBackend {
+    pub fn new(seed: u64, clock_us: Rc<Cell<u64>>) -> Self {
+        let random = Rc::new(RefCell::new(Random::new(seed, 0)));
+        Self { state: Rc::default(), random, clock_us }
+    }
+}
+
+/// The id that follows `context`, drawn from all of it.
+pub fn next_token(context: &[u32], end_per_mille: u64, end_id: u32) -> u32 {
+    let mix = |hash: u64, id: &u32| {
+        (hash ^ u64::from(*id)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ 0x1234_5678
+    };
+    let hash = context.iter().fold(context.len() as u64, mix);
+    if hash % 1000 < end_per_mille { end_id } else { (hash >> 32) as u32 % 256 }
+}
+
+/// What a reply must be: ids without the end token, and whether the model ended it.
+pub fn reference(
+    prompt: &[u32],
+    context_len: usize,
+    token_limit: usize,
+    end_per_mille: u64,
+    end_id: u32,
+) -> (Vec<u32>, bool) {
+    let mut ids = prompt.to_vec();
+    while ids.len() - prompt.len() < token_limit && ids.len() <= context_len {
+        let token = next_token(&ids, end_per_mille, end_id);
+        if token == end_id {
+            return (ids.split_off(prompt.len()), true);
+        }
+        ids.push(token);
+    }
+    (ids.split_off(prompt.len()), false)
+}
+
+impl Backend for PaperBackend {
+    type Model = PaperModel;
+
+    fn facts(&self) -> AdapterFacts {
+        AdapterFacts {
+            name: "paper".into(),
+            backend: "simulation".into(),
+            driver: String::new(),
+            is_software: true,
+            binding_bytes_max: 128 << 20,
+            has_packed_dot: false,
+        }
+    }
+
+    async fn create(&self, _: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {
+        let mut state = self.state.borrow_mut();
+        if state.is_full {
+            return Err(DeviceError::OutOfMemory { phase: "creating buffers".into() });
+        }
+        state.models += 1;
+        state.models_max = state.models_max.max(state.models);
+        state.matrices.clear();
+        state.vectors.clear();
+        Ok(PaperModel {
+            backend: self.clone(),
+            cache: vec![u32::MAX; plan.cache_rows as usize],
+            setup: None,
+            control: ControlBlock::default(),
+            last: u32::MAX,
+            unreported: Vec::new(),
+        })
+    }
+}
+
+/// A model on the device of paper.
+pub struct PaperModel {
+    backend: PaperBackend,
+    cache: Vec<u32>,
+    setup: Option<RequestSetup>,
+    control: ControlBlock,
+    /// The token chosen last, not yet in the cache.
+    last: u32,
+    unreported: Vec<u32>,
+}
+
+impl Drop for PaperModel {
+    fn drop(&mut self) {
+        self.backend.state.borrow_mut().models -= 1;
+    }
+}
+
+impl PaperModel {
+    /// What the accept kernel does.
+    fn accept(&mut self, live: u32, poisoned: bool) {
+        let Some(setup) = &self.setup else { return };
+        self.control.committed += live;
+        self.control.live = 1;
+        if poisoned {
+            (self.control.poison, self.control.end) = (1, 4);
+            return;
+        }
+        let context = &self.cache[..self.control.committed as usize];
+        let end_per_mille = self.backend.state.borrow().end_per_mille;
+        let end_id = setup.end_ids.first().copied().unwrap_or(u32::MAX);
+        let token = next_token(context, end_per_mille, end_id);
+        if setup.hash_logits {
+            self.control.hash = self.control.hash.rotate_left(5) ^ token;
+        }
+        if setup.end_ids.contains(&token) {
+            self.control.end = 1;
+            return;
+        }
+        self.last = token;
+        self.unreported.push(token);
+        self.control.ring_head += 1;
+        self.control.tokens_left -= 1;
+        if self.control.tokens_left == 0 {
+            self.control.end = 2;
+        } else if self.control.committed >= self.control.context {
+            self.control.end = 3;
+        }
+    }
+
+    /// Counts a submission and prepares its report.
+    fn submit(
+        &mut self,
+        cost_us: u64,
+        is_window: bool,
+        work: impl FnOnce(&mut Self, bool),
+    ) -> Result<Pending, DeviceError> {
+        let fault = {
+            let mut state = self.backend.state.borrow_mut();
+            let number = state.submissions;
+            state.submissions += 1;
+            state.windows += u64::from(is_window);
+            state.faults.get(&number).copied()
+        };
+        if fault == Some(Fault::Refuse) {
+            return Err(DeviceError::Refused { phase: "decoding".into(), reason: "by the test".into() });
+        }
+        work(self, fault == Some(Fault::Poison));
+        let report = match fault {
+            Some(Fault::Lose) => Err(DeviceError::Lost { reason: "by the test".into() }),
+            _ => Ok(WindowReport {
+                control: self.control,
+                tokens: std::mem::take(&mut self.unreported),
+                dispatches: 10,
+            }),
+        };
+        let mut state = self.backend.state.borrow_mut();
+        state.in_flight += 1;
+        state.in_flight_max = state.in_flight_max.max(state.in_flight);
+        let polls = self.backend.random.borrow_mut().below(6);
+        Ok(Pending { polls, cost_us, report: Some(report), backend: self.backend.clone() })
+    }
+}
+
+/// A submission in flight.
+pub struct Pending {
+    polls: u64,
+    cost_us: u64,
+    report: Option<Result<WindowReport, DeviceError>>,
+    backend: PaperBackend,
+}
+
+impl Future for Pending {
+    type Output = Result<WindowReport, DeviceError>;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls > 0 {
+            self.polls -= 1;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let clock = &self.backend.clock_us;
+        clock.set(clock.get() + self.cost_us);
+        let report = self.report.take().expect("polled after completion");
+        Poll::Ready(report)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.backend.state.borrow_mut().in_flight -= 1;
+    }
+}
+
+impl BackendModel for PaperModel {
+    async fn upload_matrix(
+        &mut self,
+        matrix: MatrixId,
+        first_row: u64,
+        bytes: &[u8],
+    ) -> Result<(), DeviceError> {
+        yield_now().await;
+        self.backend.state.borrow_mut().matrices.insert((matrix, first_row), bytes.to_vec());
+        Ok(())
+    }
+
+    fn upload_vector(
+        &mut self,
+        vector: VectorId,
+        element_offset: u32,
+        values: &[f32],
+    ) -> Result<(), DeviceError> {
+        self.backend.state.borrow_mut().vectors.insert((vector, element_offset), values.to_vec());
+        Ok(())
+    }
+
+    async fn compile(&mut self, mut progress: impl FnMut(u64, u64)) -> Result<(), DeviceError> {
+        for done in 1..=3 {
+            yield_now().await;
+            progress(done, 3);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
+        let (context, tokens_left) = (setup.context_len, setup.token_limit);
+        self.control = ControlBlock { context, tokens_left, ..ControlBlock::default() };
+        self.setup = Some(setup.clone());
+        self.unreported.clear();
+        Ok(())
+    }
+
+    fn prefill(
+        &mut self,
+        base: u32,
+        tokens: &[u32],
+        choose: bool,
+    ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
+        self.submit(100 * tokens.len() as u64, false, |model, poisoned| {
+            let base_row = base as usize;
+            model.cache[base_row..base_row + tokens.len()].copy_from_slice(tokens);
+            model.control.committed = base;
+            if choose {
+                model.accept(tokens.len() as u32, poisoned);
+            }
+        })
+    }
+
+    fn window(
+        &mut self,
+        steps: u32,
+    ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
+        self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
+            for _ in 0..steps {
+                if model.control.end == 0 {
+                    model.cache[model.control.committed as usize] = model.last;
+                    model.accept(1, poisoned);
+                }
+            }
+        })
+    }
+}
+
+/// Lets every other actor run once.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Lets the world run until nothing that could happen by itself is left to happen.
+pub async fn settle() {
+    for _ in 0..500 {
+        yield_now().await;
+    }
+}

@@ -1,0 +1,9 @@
+//! The whole engine on a device of paper: seeded, deterministic, with a virtual clock and injected faults.
+
+mod busy;
+mod cancel;
+mod device;
+mod faults;
+mod load;
+mod reply;
+mod rig;

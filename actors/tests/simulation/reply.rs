@@ -1,0 +1,127 @@
+//! Replies: ids, text, limits, reuse of the cache.
+
+use fanlight_messages::error::GenerateError;
+use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt};
+
+use crate::rig::{CONTEXT_LEN, request, with_engine};
+
+fn prompt(len: u32, salt: u32) -> Vec<u32> {
+    (0..len).map(|position| (position * 7 + salt * 13) % 256).collect()
+}
+
+#[test]
+fn ids_depend_on_nothing_but_the_prompt() {
+    for seed in 0..12 {
+        with_engine(seed, |rig, _| async move {
+            rig.device.state.borrow_mut().end_per_mille = 15;
+            for (salt, len) in [1, 2, 63, 64, 65, 150].into_iter().enumerate() {
+                let ids = prompt(len, salt as u32);
+                let mut ends = Vec::new();
+                for (window_steps, chunk, reuse_prefix) in
+                    [(1, None, false), (2, Some(1), false), (4, Some(7), true), (4, Some(64), false)]
+                {
+                    let base = request(&ids, 90);
+                    let request = Generate { window_steps, chunk_tokens: chunk, reuse_prefix, ..base };
+                    let ended = rig.check_reply(request).await;
+                    ends.push((ended.ids, ended.result.unwrap().logits_hash));
+                }
+                assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
+            }
+            assert_eq!(rig.device.state.borrow().in_flight_max, 2, "two submissions are in flight");
+        });
+    }
+}
+
+#[test]
+fn text_is_that_of_the_ids() {
+    with_engine(3, |rig, _| async move {
+        let ended = rig.check_reply(request(&prompt(20, 5), 64)).await;
+        // The first 256 ids of this vocabulary are the bytes themselves.
+        let bytes: Vec<u8> = ended.ids.iter().map(|id| *id as u8).collect();
+        assert_eq!(ended.text, String::from_utf8_lossy(&bytes));
+    });
+}
+
+#[test]
+fn f07_the_context_is_a_boundary_and_a_longer_prompt_is_refused() {
+    with_engine(4, |rig, _| async move {
+        for (len, tokens) in [(CONTEXT_LEN - 1, 2), (CONTEXT_LEN, 1), (CONTEXT_LEN - 6, 7)] {
+            let ended = rig.check_reply(request(&prompt(len, 1), 100)).await;
+            assert_eq!((ended.ids.len(), ended.reason()), (tokens, FinishReason::Length));
+        }
+        for len in [CONTEXT_LEN + 1, 1_000] {
+            let refused = rig.handle.generate(request(&prompt(len, 1), 100)).await.err();
+            let (prompt_tokens, context_len) = (u64::from(len), CONTEXT_LEN);
+            assert_eq!(refused, Some(GenerateError::PromptTooLong { prompt_tokens, context_len }));
+        }
+        for wanted in [0, 32_769, u32::MAX] {
+            let refused = rig.handle.generate(request(&[1], wanted)).await.err();
+            assert_eq!(refused, Some(GenerateError::TokenLimit { wanted, min: 1, max: 32_768 }));
+        }
+        assert_eq!(rig.check_reply(request(&prompt(60, 2), 1)).await.ids.len(), 1);
+    });
+}
+
+#[test]
+fn bad_requests_are_refused_and_the_next_one_is_served() {
+    with_engine(5, |rig, _| async move {
+        let good = request(&[1, 2, 3], 5);
+        let bad = [
+            Generate { prompt: Prompt::Ids([].into()), ..good.clone() },
+            Generate { prompt: Prompt::Ids([1, 100_000].into()), ..good.clone() },
+            Generate { prompt: Prompt::Raw(String::new()), ..good.clone() },
+            Generate { prompt: Prompt::Raw("x".repeat((1 << 20) + 1)), ..good.clone() },
+            Generate { window_steps: 3, ..good.clone() },
+            Generate { window_steps: 0, ..good.clone() },
+            Generate { window_steps: 8, ..good.clone() },
+            Generate { chunk_tokens: Some(0), ..good.clone() },
+            Generate { chunk_tokens: Some(65), ..good.clone() },
+        ];
+        for request in bad {
+            let refused = rig.handle.generate(request.clone()).await.err();
+            assert!(refused.is_some(), "{request:?}");
+            rig.check_reply(good.clone()).await;
+        }
+    });
+}
+
+#[test]
+fn f05_a_reused_prefix_gives_what_a_cold_run_gives() {
+    with_engine(6, |rig, _| async move {
+        let (x, y) = ([prompt(70, 1), vec![9]].concat(), [prompt(70, 1), vec![8, 8]].concat());
+        let mut edited = prompt(70, 1);
+        edited[40] = 255;
+        let runs = [&x, &x, &x, &x, &y, &x, &edited, &prompt(12, 1), &x].map(|ids| ids.to_vec());
+        for ids in &runs {
+            let wanted = rig.reference(ids, 20).0;
+            let mut generation = rig.handle.generate(request(ids, 20)).await.unwrap();
+            let reused = generation.started.reused_tokens;
+            assert!(reused < ids.len() as u32, "the last token is evaluated again");
+            assert_eq!(crate::rig::collect(&mut generation).await.ids, wanted);
+        }
+        // A conversation that goes on where the reply ended is not evaluated twice.
+        let reply = rig.check_reply(request(&x, 20)).await.ids;
+        let longer = [x.clone(), reply, vec![3, 4]].concat();
+        let mut generation = rig.handle.generate(request(&longer, 20)).await.unwrap();
+        assert_eq!(generation.started.reused_tokens as usize, x.len() + 19);
+        assert_eq!(crate::rig::collect(&mut generation).await.ids, rig.reference(&longer, 20).0);
+        rig.handle.reset().await.unwrap();
+        let mut generation = rig.handle.generate(request(&longer, 1)).await.unwrap();
+        assert_eq!(generation.started.reused_tokens, 0);
+        crate::rig::collect(&mut generation).await;
+    });
+}
+
+#[test]
+fn stats_add_up() {
+    with_engine(8, |rig, _| async move {
+        let ended = rig.check_reply(request(&prompt(100, 2), 41)).await;
+        let stats = ended.result.unwrap().stats;
+        assert_eq!((stats.prefill_tokens, stats.prefill_us), (100, 10_000));
+        assert_eq!((stats.decode_tokens, stats.steps, stats.submitted_steps), (40, 40, 40));
+        assert_eq!(stats.decode_us, 40_000);
+        let snapshot = rig.handle.snapshot().await.unwrap();
+        assert_eq!((snapshot.prompt_tokens, snapshot.tokens), (100, 41));
+        assert_eq!(snapshot.window_us.count, u64::from(stats.windows));
+    });
+}

@@ -1,0 +1,106 @@
+//! What leaves the engine as text: the only place of the engine that names serde. Field names are the format.
+
+use serde::Serialize;
+
+use crate::protocol::telemetry::{HistogramSnapshot, RecordSample, SnapshotTaken};
+
+/// A telemetry snapshot, version 1 of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SnapshotWire {
+    /// Version of this format.
+    pub version: u32,
+    /// Prompt batches by microseconds.
+    pub prompt_us: HistogramWire,
+    /// Windows by microseconds.
+    pub window_us: HistogramWire,
+    /// Uploads by microseconds.
+    pub upload_us: HistogramWire,
+    /// Replies by microseconds to the first token.
+    pub first_token_us: HistogramWire,
+    /// Prompt tokens evaluated.
+    pub prompt_tokens: u64,
+    /// Tokens emitted.
+    pub tokens: u64,
+    /// Bytes uploaded.
+    pub upload_bytes: u64,
+    /// Samples that found the queue full.
+    pub dropped_samples: u64,
+    /// Samples that the trace had to let go.
+    pub overwritten_samples: u64,
+    /// The last samples, oldest first.
+    pub trace: Vec<TraceWire>,
+}
+
+/// Counts by powers of two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HistogramWire {
+    /// Samples.
+    pub count: u64,
+    /// Sum of all values.
+    pub sum: u64,
+    /// Largest value.
+    pub max: u64,
+    /// `[upper bound, count]` of every bucket that is not empty.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// One sample of the trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TraceWire {
+    /// Microseconds since the engine began.
+    pub at_us: u64,
+    /// What was measured.
+    #[serde(flatten)]
+    pub sample: SampleWire,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "named after the fields of RecordSample")]
+pub enum SampleWire {
+    Prompt { tokens: u32, elapsed_us: u64 },
+    Window { steps: u32, tokens: u32, elapsed_us: u64 },
+    Upload { bytes: u64, elapsed_us: u64 },
+    Reply { tokens: u32, first_token_us: u64 },
+}
+
+impl From<&HistogramSnapshot> for HistogramWire {
+    fn from(snapshot: &HistogramSnapshot) -> Self {
+        let HistogramSnapshot { count, sum, max, buckets } = snapshot;
+        Self { count: *count, sum: *sum, max: *max, buckets: buckets.clone() }
+    }
+}
+
+impl From<RecordSample> for SampleWire {
+    fn from(sample: RecordSample) -> Self {
+        match sample {
+            RecordSample::Prompt { tokens, elapsed_us } => Self::Prompt { tokens, elapsed_us },
+            RecordSample::Window { steps, tokens, elapsed_us } => Self::Window { steps, tokens, elapsed_us },
+            RecordSample::Upload { bytes, elapsed_us } => Self::Upload { bytes, elapsed_us },
+            RecordSample::Reply { tokens, first_token_us } => Self::Reply { tokens, first_token_us },
+        }
+    }
+}
+
+impl From<&SnapshotTaken> for SnapshotWire {
+    fn from(snapshot: &SnapshotTaken) -> Self {
+        let trace = snapshot.trace.iter().map(|(at_us, sample)| TraceWire {
+            at_us: *at_us,
+            sample: SampleWire::from(*sample),
+        });
+        Self {
+            version: 1,
+            prompt_us: (&snapshot.prompt_us).into(),
+            window_us: (&snapshot.window_us).into(),
+            upload_us: (&snapshot.upload_us).into(),
+            first_token_us: (&snapshot.first_token_us).into(),
+            prompt_tokens: snapshot.prompt_tokens,
+            tokens: snapshot.tokens,
+            upload_bytes: snapshot.upload_bytes,
+            dropped_samples: snapshot.dropped_samples,
+            overwritten_samples: snapshot.overwritten_samples,
+            trace: trace.collect(),
+        }
+    }
+}

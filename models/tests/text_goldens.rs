@@ -1,7 +1,7 @@
 //! Ids and rendered prompts of real models against their own tokenizers and a reference renderer.
 //!
-//! Where the reference implementation of the ids and the model's own tokenizer differ, the golden carries both and the
-//! model's own wins.
+//! Where the reference implementation of the ids and the model's own tokenizer differ, the golden carries
+//! both and the model's own wins.
 
 mod text_helpers;
 
@@ -72,7 +72,7 @@ fn check_template(model: &str, target: &str) {
     assert!(cases.len() >= 6);
     for case in cases {
         let messages: Vec<ChatMessage> =
-            case["messages"].as_array().unwrap().iter().map(|message| message_of(message)).collect();
+            case["messages"].as_array().unwrap().iter().map(message_of).collect();
         let options = ChatOptions {
             add_generation_prompt: case["add_generation_prompt"] == true,
             tools: case["kwargs"].get("tools").cloned(),

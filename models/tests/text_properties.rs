@@ -82,7 +82,11 @@ fn references() -> Vec<(&'static str, Reference)> {
     let contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
     let cl100k = |digits: &str| {
         format!(
-            r"{contractions}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+            concat!(
+                r"{}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{}",
+                r"| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+            ),
+            contractions, digits
         )
     };
     let cased = |behind: &str, digits: &str| {

@@ -242,7 +242,8 @@ fn b08_long_pieces_take_linear_time() {
     for tokenizer in [&byte_pair, &sentencepiece] {
         for text in &texts {
             let (mut once, mut twice) = (Duration::MAX, Duration::MAX);
-            // A quadratic loop gives 4 however often it is timed; a busy machine does not delay every attempt.
+            // A quadratic loop gives 4 however often it is timed; a busy machine does not delay every
+            // attempt.
             let grows_linearly = (0..5).any(|_| {
                 (once, twice) = (fastest(tokenizer, text), fastest(tokenizer, &text.repeat(2)));
                 twice < once * 3 + Duration::from_millis(1)

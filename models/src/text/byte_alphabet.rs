@@ -1,6 +1,7 @@
 //! The alphabet in which byte-level vocabularies write bytes as printable characters.
 //!
-//! The printable bytes of Latin-1 stand for themselves; the others get the code points from U+0100 on, in order.
+//! The printable bytes of Latin-1 stand for themselves; the others get the code points from U+0100 on, in
+//! order.
 
 /// The character that stands for each byte.
 pub(super) fn characters() -> [char; 256] {

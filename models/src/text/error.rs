@@ -102,9 +102,7 @@ pub enum TokenizerWarning {
     )]
     PreTokenizerMissing,
     /// Some byte values have no piece.
-    #[error(
-        "{count} of the byte values that occur in text have no piece; the model cannot see characters that need them"
-    )]
+    #[error("{count} byte values that occur in text have no piece; characters that need them are lost")]
     UnencodableBytes {
         /// How many byte values.
         count: usize,

@@ -3,8 +3,8 @@
 use super::error::TokenizerError;
 use crate::gguf::{Metadata, MetadataValue};
 
-/// The ids under a key that holds one or an array of them; empty when the key is absent. The largest u32 means
-/// "none", as converters write it.
+/// The ids under a key that holds one or an array of them; empty when the key is absent. The largest u32
+/// means "none", as converters write it.
 pub(super) fn piece_ids(
     metadata: &Metadata,
     key: &'static str,

@@ -1,7 +1,7 @@
 //! The merge loop that byte-pair and SentencePiece encoders share.
 //!
-//! Neighbours are merged best pair first, left-most among equals. A heap holds the candidates, so a piece of n
-//! symbols takes O(n log n) however its merges fall.
+//! Neighbours are merged best pair first, left-most among equals. A heap holds the candidates, so a piece of
+//! n symbols takes O(n log n) however its merges fall.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

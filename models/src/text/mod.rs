@@ -1,4 +1,5 @@
-//! Text in and out of a model: tokenizer, detokenizer, chat template and the split of replies into reasoning and answer.
+//! Text in and out of a model: tokenizer, detokenizer, chat template and the split of replies into reasoning
+//! and answer.
 
 mod byte_alphabet;
 mod byte_pair;

@@ -1,9 +1,10 @@
 //! How byte-level vocabularies split text before merging: one rule per `tokenizer.ggml.pre`.
 //!
-//! A rule is a list of regular expressions. Each in turn cuts the stretches that the ones before it left, both at
-//! its matches and between them. The originals use a negative look-ahead in one place only, `\s+(?!\S)`: white
-//! space leaves its last character to the word that follows. Here the pattern says `\s+` and [`Stage::give_back`]
-//! says when that character is given back, so that matching takes linear time on any input.
+//! A rule is a list of regular expressions. Each in turn cuts the stretches that the ones before it left,
+//! both at its matches and between them. The originals use a negative look-ahead in one place only,
+//! `\s+(?!\S)`: white space leaves its last character to the word that follows. Here the pattern says `\s+`
+//! and [`Stage::give_back`] says when that character is given back, so that matching takes linear time on any
+//! input.
 
 use super::error::TokenizerError;
 use regex::Regex;
@@ -36,7 +37,10 @@ const GPT2: (&str, GiveBack) =
     (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+", GiveBack::Always);
 const SINGLE_DIGITS: (&str, GiveBack) = (r"\p{N}", GiveBack::Never);
 const CL100K: (&str, GiveBack) = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
+    concat!(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+"
+    ),
     GiveBack::UnlessLineBreak,
 );
 const QWEN2: (&str, GiveBack) = (
@@ -53,8 +57,10 @@ const TEKKEN: (&str, GiveBack) = (
 );
 const O200K: (&str, GiveBack) = (
     concat!(
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+"
     ),
     GiveBack::UnlessLineBreak,
@@ -66,8 +72,8 @@ const DEEPSEEK_V3: (&str, GiveBack) = (
     ),
     GiveBack::UnlessLineBreak,
 );
-/// Letters with case, as the DeepSeek LLM rule lists them. Written as code points, because editors normalise some of
-/// the letters into others.
+/// Letters with case, as the DeepSeek LLM rule lists them. Written as code points, because editors normalise
+/// some of the letters into others.
 const DEEPSEEK_LLM_LETTERS: &str = concat!(
     r"\s?[A-Za-z\xB5\xC0-\xD6\xD8-\xF6\xF8-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293}\x{295}-\x{2AF}",
     r"\x{370}-\x{373}\x{376}\x{377}\x{37B}-\x{37D}\x{37F}\x{386}\x{388}-\x{38A}\x{38C}\x{38E}-\x{3A1}",
@@ -204,7 +210,8 @@ pub(super) struct PreTokenizer {
 }
 
 impl PreTokenizer {
-    /// The rule that `tokenizer.ggml.pre` names. An unknown name is refused: any other rule would give wrong ids.
+    /// The rule that `tokenizer.ggml.pre` names. An unknown name is refused: any other rule would give wrong
+    /// ids.
     pub fn named(name: &str) -> Result<Self, TokenizerError> {
         let rule = RULES.iter().find(|rule| rule.names.contains(&name)).ok_or_else(|| {
             let known: Vec<&str> = RULES.iter().flat_map(|rule| rule.names).copied().collect();
@@ -241,7 +248,8 @@ impl PreTokenizer {
 
     /// Cuts `text` into non-empty byte ranges that cover it from left to right.
     pub fn split(&self, text: &str) -> Vec<Range<usize>> {
-        let mut pieces = vec![0..text.len()];
+        let whole = 0..text.len();
+        let mut pieces = vec![whole];
         for stage in &self.stages {
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {

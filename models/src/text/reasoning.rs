@@ -1,7 +1,7 @@
 //! Splits a reply into what the model thought and what it answers.
 //!
-//! Where a reply begins is known from the prompt's tail, not from the template: a template may name the marks and
-//! not use them this time. A mark inside an answer is text.
+//! Where a reply begins is known from the prompt's tail, not from the template: a template may name the marks
+//! and not use them this time. A mark inside an answer is text.
 
 /// Pairs of marks in use, opening and closing.
 const MARKS: [(&str, &str); 3] =

@@ -1,7 +1,7 @@
 //! SentencePiece encoding by scores: the neighbours whose union has the highest score are merged first.
 //!
-//! Differs from byte-pair merging in that any two neighbours may merge whose text is a piece; there is no list of
-//! merges. What is no piece falls back to byte pieces, or to one unknown piece per run.
+//! Differs from byte-pair merging in that any two neighbours may merge whose text is a piece; there is no
+//! list of merges. What is no piece falls back to byte pieces, or to one unknown piece per run.
 
 use super::merge::{Symbol, merge};
 use super::vocabulary::{PieceKind, Vocabulary};
@@ -10,7 +10,8 @@ use std::cmp::Ordering;
 /// The character that SentencePiece writes for a space.
 pub(super) const SPACE_MARK: char = '\u{2581}';
 
-/// Encoder for `tokenizer.ggml.model = llama`. The vocabulary holds pieces with plain spaces for [`SPACE_MARK`].
+/// Encoder for `tokenizer.ggml.model = llama`. The vocabulary holds pieces with plain spaces for
+/// [`SPACE_MARK`].
 #[derive(Debug)]
 pub(super) struct SentencePiece {
     scores: Vec<f32>,

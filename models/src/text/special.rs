@@ -90,7 +90,8 @@ impl SpecialPieces {
             .filter_map(|(node, end)| Some((self.nodes[node].piece?, end)))
     }
 
-    /// Cuts `text` into ordinary text and the longest special pieces that `accept` allows, from left to right.
+    /// Cuts `text` into ordinary text and the longest special pieces that `accept` allows, from left to
+    /// right.
     pub fn partition(&self, text: &str, accept: impl Fn(u32, Range<usize>) -> bool) -> Vec<Fragment> {
         let bytes = text.as_bytes();
         let mut fragments = Vec::new();

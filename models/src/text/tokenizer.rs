@@ -10,7 +10,8 @@
 //! | unused | never | never |
 //!
 //! A user-defined piece that ends a generation counts as control. Prompts of a conversation go through
-//! [`super::template::ChatTemplate`], which also withholds the user-defined pieces its template uses as structure.
+//! [`super::template::ChatTemplate`], which also withholds the user-defined pieces its template uses as
+//! structure.
 
 use super::byte_pair::BytePair;
 use super::detokenizer::{Detokenizer, TextPosition};
@@ -72,7 +73,8 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// Reads the `tokenizer.ggml.*` keys.
     ///
-    /// Fails when the file has no tokenizer, one of another kind, an unknown pre-tokenizer, or damaged arrays.
+    /// Fails when the file has no tokenizer, one of another kind, an unknown pre-tokenizer, or damaged
+    /// arrays.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, TokenizerError> {
         const MODEL: &str = "tokenizer.ggml.model";
         let model = required(MODEL, metadata.get_text(MODEL)?)?;
@@ -109,8 +111,8 @@ impl Tokenizer {
 
     /// Ids of `text`, without BOS. Linear in the length of the text but for a logarithm.
     ///
-    /// Text that no piece covers becomes unknown pieces where the vocabulary has one, and is dropped otherwise; see
-    /// [`Tokenizer::warnings`].
+    /// Text that no piece covers becomes unknown pieces where the vocabulary has one, and is dropped
+    /// otherwise; see [`Tokenizer::warnings`].
     pub fn encode(&self, text: &str, special: Special) -> Vec<TokenId> {
         self.encode_where(text, |id, _| match self.vocabulary.kind(id) {
             PieceKind::UserDefined => special == Special::Recognise || !self.is_control(id),
@@ -118,8 +120,8 @@ impl Tokenizer {
         })
     }
 
-    /// Ids of `text`, in which a special piece is recognised where `accept` allows it, given its id and its bytes'
-    /// range in `text`.
+    /// Ids of `text`, in which a special piece is recognised where `accept` allows it, given its id and its
+    /// bytes' range in `text`.
     pub(super) fn encode_where(
         &self,
         text: &str,
@@ -174,7 +176,8 @@ impl Tokenizer {
         self.with_one_bos(self.encode(text, special))
     }
 
-    /// Exactly one BOS at the start, whether the ids have none or several; unchanged where the model wants none.
+    /// Exactly one BOS at the start, whether the ids have none or several; unchanged where the model wants
+    /// none.
     pub(super) fn with_one_bos(&self, mut ids: Vec<TokenId>) -> Vec<TokenId> {
         if let Some(bos) = self.bos() {
             let present = ids.iter().take_while(|&&id| id == bos).count();
@@ -196,7 +199,8 @@ impl Tokenizer {
         &self.end_ids
     }
 
-    /// The bytes a piece adds to a text; the name of a control piece; nothing for an id outside the vocabulary.
+    /// The bytes a piece adds to a text; the name of a control piece; nothing for an id outside the
+    /// vocabulary.
     pub fn token_bytes(&self, id: TokenId) -> &[u8] {
         self.vocabulary.bytes(id)
     }
@@ -240,8 +244,8 @@ impl Tokenizer {
         matches!(&self.encoder, Encoder::SentencePiece(encoder) if encoder.add_space_prefix)
     }
 
-    /// The text of `ids`, a whole text or a continuation. Control pieces are left out, bytes that are not UTF-8
-    /// replaced.
+    /// The text of `ids`, a whole text or a continuation. Control pieces are left out, bytes that are not
+    /// UTF-8 replaced.
     pub fn decode(&self, ids: &[TokenId], position: TextPosition) -> String {
         let mut detokenizer = Detokenizer::new(self, position);
         let mut text: String = ids.iter().map(|&id| detokenizer.push(self, id)).collect();
@@ -311,7 +315,8 @@ fn read_sentencepiece(
 const TOKENS: &str = "tokenizer.ggml.tokens";
 const PRE: &str = "tokenizer.ggml.pre";
 
-/// SHA-256 over everything that decides ids, cut to 16 bytes. Lengths go in, so that no two lists run together.
+/// SHA-256 over everything that decides ids, cut to 16 bytes. Lengths go in, so that no two lists run
+/// together.
 fn hash(metadata: &Metadata, model: &str) -> Result<TokenizerHash, TokenizerError> {
     let mut sha = Sha256::new();
     let mut add = |bytes: &[u8]| {

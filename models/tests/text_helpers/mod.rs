@@ -21,8 +21,8 @@ pub fn golden(name: &str) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The metadata of a real model in `$FANLIGHT_MODELS` (default: `models-cache`). `target` is the make target that
-/// fetches it.
+/// The metadata of a real model in `$FANLIGHT_MODELS` (default: `models-cache`). `target` is the make target
+/// that fetches it.
 pub fn real_metadata(file_name: &str, target: &str) -> Metadata {
     let folder =
         std::env::var_os("FANLIGHT_MODELS").map_or_else(|| workspace().join("models-cache"), PathBuf::from);
@@ -171,7 +171,8 @@ pub struct ChatMl {
 }
 
 /// The template the ChatML families share, with tool calls.
-pub const CHATML: &str = "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content }}\
+pub const CHATML: &str = "{% for message in messages %}\
+{{ '<|im_start|>' + message.role + '\\n' + message.content }}\
 {% for call in message.tool_calls %}{{ '<tool_call>' + (call.function | tojson) }}{% endfor %}\
 {{ '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 

@@ -1,4 +1,10 @@
-//! The template engine, set up as the reference renderer is, and bounded: templates are untrusted file content.
+//! The template engine, set up as the reference renderer is, and bounded: templates are untrusted file
+//! content.
+//!
+//! Work is bounded by what there is to render, so a template cannot build values nested deeper than the stack
+//! takes to drop them, unless the conversation is long. One hole remains: the engine does not meter
+//! comparisons, so a template that nests a list in itself many times and compares two such lists can still
+//! take very long.
 
 use super::error::TemplateError;
 use super::json;
@@ -7,13 +13,21 @@ use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 use minijinja_contrib::pycompat;
 use std::io;
 
-/// Largest template: thirty times the largest published one.
-pub const TEMPLATE_BYTES_MAX: usize = 1 << 20;
-/// Longest prompt: four bytes for each of the characters that a message may have, and as much again for scaffolding.
+/// Largest template: five times the largest published one.
+pub const TEMPLATE_BYTES_MAX: usize = 128 << 10;
+/// Longest prompt: four bytes for each of the characters that a message may have, and as much again for
+/// scaffolding.
 pub const PROMPT_BYTES_MAX: usize = 8 << 20;
-/// Work of one rendering: an instruction costs one, 64 bytes of text cost one. A chat of a thousand turns needs a
-/// hundred thousand; this many take well under a second.
-const FUEL: u64 = 2_000_000;
+/// Work of one rendering, in the engine's fuel: an instruction costs one, 64 bytes of text cost one.
+/// Published templates need a few hundred before the first message.
+const FUEL_BASE: u64 = 20_000;
+/// Work per JSON value of messages and tools, of which published templates need about fifty.
+const FUEL_PER_VALUE: u64 = 500;
+/// Bytes of messages and tools that allow one more unit of work: enough to write each as JSON and copy it
+/// often.
+const BYTES_PER_FUEL: u64 = 2;
+/// Most work of one rendering, which takes well under a second.
+const FUEL_MAX: u64 = 2_000_000;
 /// Deepest recursion of macros: published templates nest five, and the web's stack is small.
 const RECURSION_MAX: usize = 50;
 /// Name under which the engine knows the template.
@@ -41,7 +55,6 @@ impl Engine {
         environment.set_syntax(syntax.map_err(|error| syntax_error(&error))?);
         environment.set_undefined_behavior(UndefinedBehavior::Lenient);
         environment.set_recursion_limit(RECURSION_MAX);
-        environment.set_fuel(Some(FUEL));
         environment.set_unknown_method_callback(python_method);
         environment.add_filter("tojson", json::tojson);
         environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
@@ -53,9 +66,12 @@ impl Engine {
         Ok(Self { environment })
     }
 
-    /// Renders with these variables.
-    pub fn render(&self, variables: Value) -> Result<String, TemplateError> {
-        let template = self.environment.get_template(NAME).map_err(|error| failure(&error))?;
+    /// Renders with these variables, of which `supplied` come from the conversation.
+    pub fn render(&self, variables: Value, supplied: &[&serde_json::Value]) -> Result<String, TemplateError> {
+        // Settings belong to an environment; a clone shares the parsed template.
+        let mut environment = self.environment.clone();
+        environment.set_fuel(Some(fuel_for(supplied)));
+        let template = environment.get_template(NAME).map_err(|error| failure(&error))?;
         let mut output = BoundedOutput(Vec::new());
         let outcome = template.render_captured_to(variables, &mut output).map(drop);
         match outcome {
@@ -63,6 +79,20 @@ impl Engine {
             Err(error) => Err(failure(&error)),
         }
     }
+}
+
+/// What rendering these values may cost.
+fn fuel_for(supplied: &[&serde_json::Value]) -> u64 {
+    fn cost(value: &serde_json::Value) -> u64 {
+        FUEL_PER_VALUE
+            + match value {
+                serde_json::Value::String(text) => text.len() as u64 / BYTES_PER_FUEL,
+                serde_json::Value::Array(items) => items.iter().map(cost).sum(),
+                serde_json::Value::Object(map) => map.values().map(cost).sum(),
+                _ => 0,
+            }
+    }
+    supplied.iter().map(|value| cost(value)).fold(FUEL_BASE, u64::saturating_add).min(FUEL_MAX)
 }
 
 /// Python's string and mapping methods.
@@ -81,8 +111,8 @@ fn python_method(state: &mut State, value: &Value, method: &str, args: &[Value])
     }
 }
 
-/// Turns the training marks `{% generation %}` and `{% endgeneration %}` into a condition that always holds, which
-/// keeps their control of white space and the numbering of lines.
+/// Turns the training marks `{% generation %}` and `{% endgeneration %}` into a condition that always holds,
+/// which keeps their control of white space and the numbering of lines.
 fn plain_statements(source: &str) -> String {
     let mut plain = String::with_capacity(source.len());
     let mut rest = source;

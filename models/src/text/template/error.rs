@@ -11,9 +11,7 @@ pub enum TemplateError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// The file has no template: it is a base model, or was converted without one.
-    #[error(
-        "the file has no chat template; use an instruction-tuned model, or complete raw text instead of chatting"
-    )]
+    #[error("the file has no chat template; use an instruction-tuned model, or complete raw text")]
     Missing,
     /// The template is not UTF-8.
     #[error("the chat template is not valid UTF-8; the file is damaged")]

@@ -1,14 +1,14 @@
 //! Keeps control text that people, tools and pages supply apart from the template's own.
 //!
-//! A template is rendered into one text, in which both look alike. So where a supplied text contains the text of a
-//! protected piece, a character that occurs nowhere else (the sentinel) is put inside it before rendering. In the
-//! output, protected pieces that stand unbroken come from the template; the sentinels are removed and their places
-//! remembered as guards, and no protected piece is recognised across a guard. All other text encodes as if it had
-//! never been marked.
+//! A template is rendered into one text, in which both look alike. So where a supplied text contains the text
+//! of a protected piece, a character that occurs nowhere else (the sentinel) is put inside it before
+//! rendering. In the output, protected pieces that stand unbroken come from the template; the sentinels are
+//! removed and their places remembered as guards, and no protected piece is recognised across a guard. All
+//! other text encodes as if it had never been marked.
 //!
-//! Protected are all control and unknown pieces, and those user-defined ones that the template names: it uses them
-//! as structure. User-defined words and white space are not protected: they are only a way to write text, and hold no
-//! markup.
+//! Protected are all control and unknown pieces, and those user-defined ones that the template names: it uses
+//! them as structure. User-defined words and white space are not protected: they are only a way to write
+//! text, and hold no markup.
 
 use super::super::special::SpecialPieces;
 use super::super::tokenizer::{TokenId, Tokenizer};
@@ -52,8 +52,8 @@ impl Guard {
         self.ids.contains(&id)
     }
 
-    /// Where a sentinel has to stand so that no protected piece is whole: inside each, or before one of a single
-    /// character.
+    /// Where a sentinel has to stand so that no protected piece is whole: inside each, or before one of a
+    /// single character.
     fn breaks(&self, text: &str) -> Vec<usize> {
         let mut places = Vec::new();
         for (start, character) in text.char_indices() {

@@ -1,5 +1,5 @@
-//! `tojson` as Python's `json.dumps(ensure_ascii=False)` writes it: insertion order, `", "` and `": "`, no HTML
-//! escapes.
+//! `tojson` as Python's `json.dumps(ensure_ascii=False)` writes it: insertion order, `", "` and `": "`, no
+//! HTML escapes.
 
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
@@ -8,8 +8,8 @@ use std::fmt::Write;
 /// Deepest nesting written: far beyond any tool description, and shallow enough for any stack.
 const DEPTH_MAX: usize = 128;
 
-/// Fuel per written byte is charged in steps of this many bytes, the engine's own rate.
-const BYTES_PER_FUEL: usize = 64;
+/// Bytes that cost one unit of fuel, the engine's own rate for serialised output.
+const BYTES_PER_FUEL: usize = 4;
 
 /// The filter: `indent` in spaces, `ensure_ascii`, `sort_keys` and `separators` as in Python.
 pub(super) fn tojson(

@@ -9,8 +9,8 @@ const NAME_LEN_MAX: usize = 64;
 
 /// The texts of the form `<|name|>` (or with full-width bars) in a template that are no special pieces.
 ///
-/// Some missing ones are normal, since one template serves several vocabularies; when all are missing the template
-/// belongs to another model.
+/// Some missing ones are normal, since one template serves several vocabularies; when all are missing the
+/// template belongs to another model.
 pub(super) fn missing(source: &str, tokenizer: &Tokenizer) -> Result<Vec<String>, TemplateError> {
     let literals: BTreeSet<&str> = ["<|", "<｜"]
         .into_iter()

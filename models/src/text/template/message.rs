@@ -132,8 +132,8 @@ fn arguments_json(given: &Value, wanted: Arguments) -> Value {
     }
 }
 
-/// Ways to put the same conversation, from none to the strongest adjustment. A template that refuses one may accept
-/// the next.
+/// Ways to put the same conversation, from none to the strongest adjustment. A template that refuses one may
+/// accept the next.
 pub(super) fn variants(messages: &[ChatMessage]) -> Vec<(Vec<ChatMessage>, Vec<Adjustment>)> {
     let mut variants = vec![(messages.to_vec(), Vec::new())];
     let merged = merge_neighbours(messages);
@@ -171,7 +171,8 @@ fn merge_neighbours(messages: &[ChatMessage]) -> Vec<ChatMessage> {
     merged
 }
 
-/// The conversation without its leading system message, whose text goes before that of the first user message.
+/// The conversation without its leading system message, whose text goes before that of the first user
+/// message.
 fn move_system(messages: &[ChatMessage]) -> Option<Vec<ChatMessage>> {
     let (system, rest) = messages.split_first().filter(|(first, _)| first.role == Role::System)?;
     let mut rest = rest.to_vec();
@@ -188,8 +189,8 @@ fn join(first: &str, second: &str) -> String {
     }
 }
 
-/// Moves reasoning that stands in the text of the model's messages to `reasoning_content`, as templates that look
-/// for it in the text would. Says whether any was found.
+/// Moves reasoning that stands in the text of the model's messages to `reasoning_content`, as templates that
+/// look for it in the text would. Says whether any was found.
 pub(super) fn lift_reasoning(messages: &mut [ChatMessage]) -> bool {
     let mut found = false;
     for message in messages.iter_mut().filter(|message| message.role == Role::Assistant) {

@@ -1,9 +1,9 @@
 //! Chat templates: messages in, prompt text and ids out.
 //!
-//! The template is the one in the file, rendered as the reference renderer does. Control ids come only from the
-//! template's own text, see [`guard`]. A template that refuses the messages gets them again with neighbours of one
-//! role merged, and then with the system text moved to the first user message; if it refuses those too, its own
-//! words are the error.
+//! The template is the one in the file, rendered as the reference renderer does. Control ids come only from
+//! the template's own text, see [`guard`]. A template that refuses the messages gets them again with
+//! neighbours of one role merged, and then with the system text moved to the first user message; if it
+//! refuses those too, its own words are the error.
 
 mod clock;
 mod environment;
@@ -93,15 +93,16 @@ impl ChatTemplate {
         Ok(Self { source: source.to_owned(), engine, guard, bos_text, eos_text, missing_literals })
     }
 
-    /// Control texts in the template that are no pieces of the vocabulary; they reach the model as ordinary text.
+    /// Control texts in the template that are no pieces of the vocabulary; they reach the model as ordinary
+    /// text.
     pub fn missing_literals(&self) -> &[String] {
         &self.missing_literals
     }
 
     /// Renders a conversation.
     ///
-    /// Where supplied text contains control text that the template itself looks for (reasoning marks in an earlier
-    /// answer), the template does not find it; reasoning is then handed to it as `reasoning_content`.
+    /// Where supplied text contains control text that the template itself looks for (reasoning marks in an
+    /// earlier answer), the template does not find it; reasoning is then handed to it as `reasoning_content`.
     pub fn render(
         &self,
         messages: &[ChatMessage],
@@ -131,8 +132,8 @@ impl ChatTemplate {
         Ok(RenderedPrompt { text, guards, adjustments, open_reasoning })
     }
 
-    /// Ids of a prompt that this template rendered: control ids only where its own text has them, and exactly one
-    /// BOS where the model wants one, whether or not the template prints it.
+    /// Ids of a prompt that this template rendered: control ids only where its own text has them, and exactly
+    /// one BOS where the model wants one, whether or not the template prints it.
     pub fn prompt_ids(&self, tokenizer: &Tokenizer, prompt: &RenderedPrompt) -> Vec<TokenId> {
         let ids = tokenizer.encode_where(&prompt.text, |id, range| {
             !self.guard.protects(id) || !guard::is_guarded(&prompt.guards, &range)
@@ -197,7 +198,7 @@ impl ChatTemplate {
         options: &ChatOptions,
     ) -> Result<String, TemplateError> {
         let now = options.now;
-        self.engine.render(minijinja::context! {
+        let variables = minijinja::context! {
             messages => minijinja::Value::from(Serde(messages)),
             tools => minijinja::Value::from(Serde(tools)),
             documents => (),
@@ -207,7 +208,8 @@ impl ChatTemplate {
             bos_token => &self.bos_text,
             eos_token => &self.eos_text,
             strftime_now => minijinja::Value::from_function(move |format: String| now.format(&format)),
-        })
+        };
+        self.engine.render(variables, &[messages, tools])
     }
 }
 

@@ -45,7 +45,7 @@ fn check_tokenizer(model: &str, target: &str) {
 
 #[test]
 fn smollm2_ids() {
-    check_tokenizer("smollm2-135m-instruct-q4_1", "models");
+    check_tokenizer("smollm2-135m-instruct-q4_1", "test");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn message_of(message: &Value) -> ChatMessage {
 
 #[test]
 fn smollm2_chat() {
-    check_template("smollm2-135m-instruct-q4_1", "models");
+    check_template("smollm2-135m-instruct-q4_1", "test");
 }
 
 #[test]

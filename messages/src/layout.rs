@@ -42,8 +42,10 @@ impl SlabLayout {
             divisor
         } else {
             let padded = |s: u32| blocks.div_ceil(s) * s;
+            // Two 16-bit scales of a superblock format lie in a word, which two rows must not share.
+            let is_whole = |s: u32| padded(s).is_multiple_of(2) || !blocks.is_multiple_of(8);
             (SLABS_MAX.min(blocks) / 2..=SLABS_MAX.min(blocks))
-                .filter(|s| *s > 0)
+                .filter(|s| *s > 0 && is_whole(*s))
                 .rev()
                 .min_by_key(|s| padded(*s))
                 .unwrap_or(divisor)

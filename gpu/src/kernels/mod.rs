@@ -17,6 +17,8 @@ pub mod repack;
 
 mod format;
 mod source;
+#[cfg(test)]
+mod testing;
 
 pub use source::{Binding, RenderError, Shader};
 

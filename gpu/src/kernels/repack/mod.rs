@@ -1,5 +1,10 @@
 //! File blocks → resident planes, on the GPU: weights never exist twice on the host.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+pub(super) mod twin;
+
 use super::source::{RenderError, Shader, render};
 use super::{ResidentFormat, SlabLayout, TensorType, format, grid};
 use minijinja::{Value, context};

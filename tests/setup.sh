@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building, testing and the demo need and what is not there yet, on Debian and Ubuntu. As root it
-# installs system packages; as anyone else it names the ones that are missing. What is there is left alone.
+# Installs what building, testing and the demo need and what is not there yet, on Debian and Ubuntu. As root
+# it installs system packages; as anyone else it names the ones that are missing. What is there is left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +48,7 @@ if ! command -v rustup >/dev/null 2>&1; then
     if [ "$(id -u)" -eq 0 ] && apt-get install --yes --no-install-recommends rustup >/dev/null 2>&1; then
         echo "setup: rustup from the distribution"
     elif command -v cargo >/dev/null 2>&1; then
-        echo "setup: cargo is there without rustup; the target wasm32-unknown-unknown must be installed with it"
+        echo "setup: cargo is there without rustup: it must bring the target wasm32-unknown-unknown itself"
     else
         curl --proto '=https' --tlsv1.2 --silent --show-error --fail https://sh.rustup.rs |
             sh -s -- -y --profile minimal --default-toolchain none
@@ -68,4 +68,5 @@ fi
 if [ -f host-web/package-lock.json ] && [ ! -d host-web/node_modules ]; then
     npm ci --prefix host-web --no-audit --no-fund
 fi
-echo "setup: complete ($(cargo --version), node $(node --version), $(chromium --version 2>/dev/null | head -1))"
+browser=$(chromium --version 2>/dev/null | head -1)
+echo "setup: complete ($(cargo --version), node $(node --version), $browser)"

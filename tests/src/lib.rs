@@ -2,8 +2,8 @@
 //! supported architectures, and synthetic models.
 //!
 //! But for [`rig`], which drives the product, nothing here uses the product's own parsing, kernels or
-//! architecture code, so that a test which compares the two compares two independent answers. Only the list of
-//! tensor types and their sizes is shared.
+//! architecture code, so that a test which compares the two compares two independent answers. Only the list
+//! of tensor types and their sizes is shared.
 
 pub mod blocks;
 pub mod gguf;

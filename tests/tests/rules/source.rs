@@ -84,9 +84,9 @@ fn skipped_len(rest: &str, before: Option<char>) -> usize {
     if rest.starts_with('"') {
         return quoted_len(rest, '"');
     }
-    if rest.starts_with('\'') {
+    if let Some(inside) = rest.strip_prefix('\'') {
         // A lifetime has no closing quote after one character.
-        let mut chars = rest[1..].chars();
+        let mut chars = inside.chars();
         let (first, second) = (chars.next(), chars.next());
         return if first == Some('\\') || second == Some('\'') { quoted_len(rest, '\'') } else { 0 };
     }

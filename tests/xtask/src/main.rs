@@ -1,6 +1,6 @@
-//! `cargo xtask web` builds the page's package into host-web/dist; `cargo xtask wasm-test FILE` is the runner that
-//! cargo calls for WebAssembly tests (.cargo/config.toml). Both use wasm-bindgen as a library, in the version
-//! that the workspace pins, so nothing has to be installed.
+//! `cargo xtask web` builds the page's package into host-web/dist; `cargo xtask wasm-test FILE` is the runner
+//! that cargo calls for WebAssembly tests (.cargo/config.toml). Both use wasm-bindgen as a library, in the
+//! version that the workspace pins, so nothing has to be installed.
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use futures::FutureExt;
 
 pub use fanlight_gpu::AdapterPreference;
+pub use fanlight_gpu::selftest::Verdict;
+use fanlight_gpu::selftest::{self, SelfTestPlan};
 use fanlight_gpu::{Device, GpuError, Runner};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
 use fanlight_messages::error::DeviceError;
@@ -34,6 +36,15 @@ impl GpuBackend {
     /// The device, for what hosts measure.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Compares every pair of pipelines that may compute the same token; `progress` hears (done, total).
+    ///
+    /// # Errors
+    /// When the device fails; a difference is a verdict, not an error.
+    pub async fn verify(&self, progress: impl FnMut(usize, usize)) -> Result<Vec<Verdict>, DeviceError> {
+        let verdicts = selftest::run(&self.device, &SelfTestPlan::everything(), progress).await;
+        verdicts.map_err(|error| device_error(error, "comparing pipelines"))
     }
 }
 

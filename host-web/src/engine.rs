@@ -1,0 +1,311 @@
+//! The engine as the worker's script sees it.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+
+use futures::future::{Either, select};
+use futures::pin_mut;
+use js_sys::{Date, Function, Promise};
+use serde::Serialize;
+use tsify::{Ts, Tsify};
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+
+use fanlight_actors::engine::{EngineHandle, start_engine};
+use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
+use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
+use fanlight_actors::pager::{InspectRequest, inspect};
+use fanlight_actors::source::NamedSource;
+use fanlight_messages::control::WINDOW_STEPS_MAX;
+use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::error::{GenerateError, LoadError};
+use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
+use fanlight_messages::protocol::engine::*;
+
+use crate::error::{Failure, FailureKind};
+use crate::source::{BlobSource, open_model};
+use crate::wire::*;
+
+/// An engine on this worker's GPU.
+#[wasm_bindgen]
+pub struct Engine {
+    handle: EngineHandle,
+    backend: GpuBackend,
+    adapter: AdapterFacts,
+    /// Ends of actors, for the reason when the engine is gone.
+    exits: RefCell<StreamReceiver<Exit>>,
+    /// Breaks off the load at hand.
+    stop: RefCell<Latch<bool>>,
+    is_verifying: Cell<bool>,
+}
+
+#[wasm_bindgen]
+impl Engine {
+    /// Opens the GPU and starts the engine on it.
+    ///
+    /// # Errors
+    /// A [`Failure`] of kind `no-gpu` when there is none.
+    #[wasm_bindgen(unchecked_return_type = "Engine")]
+    pub async fn open() -> Result<Self, Failure> {
+        let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
+        let adapter = backend.device().facts().clone();
+        World::run(|world, exits| async move {
+            let handle = start_engine(&world, backend.clone(), Clock::real());
+            let (exits, stop) = (RefCell::new(exits), RefCell::new(Latch::new(false)));
+            Ok(Self { handle, backend, adapter, exits, stop, is_verifying: Cell::new(false) })
+        })
+        .await
+    }
+
+    /// What computes.
+    ///
+    /// # Errors
+    /// None in practice: the conversion for the script is not proved to succeed.
+    pub fn adapter(&self) -> Result<Ts<Adapter>, Failure> {
+        to_script(&Adapter::from(&self.adapter))
+    }
+
+    /// Loads a model from picked files: one, or all parts of a split one in any order.
+    ///
+    /// # Errors
+    /// A [`Failure`]; no model is loaded then, and the next load is served.
+    #[wasm_bindgen(js_name = loadFiles, unchecked_return_type = "ModelCard")]
+    pub async fn load_files(
+        &self,
+        files: Vec<web_sys::File>,
+        options: Ts<LoadOptions>,
+        #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
+    ) -> Result<JsValue, Failure> {
+        let named = |file: web_sys::File| NamedSource::new(file.name(), BlobSource::new(file.into()));
+        let sources = files.into_iter().map(named).collect();
+        self.load(async { Ok(sources) }, options, on_progress, Latch::new(false)).await
+    }
+
+    /// Loads a model from an address that serves ranges; of a split one, the address of any part.
+    ///
+    /// # Errors
+    /// A [`Failure`]; no model is loaded then, and the next load is served.
+    #[wasm_bindgen(js_name = loadUrl, unchecked_return_type = "ModelCard")]
+    pub async fn load_url(
+        &self,
+        url: String,
+        options: Ts<LoadOptions>,
+        #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
+    ) -> Result<JsValue, Failure> {
+        let stop = Latch::new(false);
+        let opening = async { open_model(&url, &stop).await.map_err(Failure::from) };
+        self.load(opening, options, on_progress, stop.clone()).await
+    }
+
+    /// Generates a reply. `on_event` is awaited: as long as its promise is pending, at most a few windows more are
+    /// computed.
+    ///
+    /// # Errors
+    /// A [`Failure`]; the next request is served.
+    #[wasm_bindgen(unchecked_return_type = "ReplyEnd")]
+    pub async fn generate(
+        &self,
+        request: Ts<ReplyRequest>,
+        #[wasm_bindgen(unchecked_param_type = "(event: ReplyEvent) => Promise<void>")] on_event: Function,
+    ) -> Result<JsValue, Failure> {
+        let request = request.to_rust().map_err(|error| Failure::request(&error))?;
+        let generated = self.handle.generate(generate_request(request)).await;
+        let mut generation = generated.map_err(|error| self.failed(error.into()))?;
+        let reused_tokens = generation.started.reused_tokens;
+        let prompt_tokens = generation.started.prompt_ids.len() as u32;
+        tell(&on_event, &ReplyEvent::Started { prompt_tokens, reused_tokens }).await?;
+        while let Some(event) = generation.events.next().await {
+            let event = match event {
+                GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
+                GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
+                GenerationEvent::Finished(finished) => {
+                    return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
+                }
+                GenerationEvent::Failed(error) => return Err(self.failed(error.into())),
+            };
+            tell(&on_event, &event).await?;
+        }
+        Err(self.failed(GenerateError::EngineGone { actor: "engine" }.into()))
+    }
+
+    /// Stops the reply or load at hand; resolves when the engine is idle.
+    ///
+    /// # Errors
+    /// A [`Failure`] of kind `engine-gone` only.
+    pub async fn cancel(&self) -> Result<(), Failure> {
+        let stop = self.stop.borrow().clone();
+        stop.set(true);
+        self.handle.cancel().await.map_err(|error| self.failed(error.into()))
+    }
+
+    /// Compares all pipelines that must agree in every bit on this GPU.
+    ///
+    /// # Errors
+    /// A [`Failure`] when the GPU fails; differences are in the answer.
+    #[wasm_bindgen(unchecked_return_type = "Verification")]
+    pub async fn verify(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
+    ) -> Result<JsValue, Failure> {
+        if self.is_verifying.replace(true) {
+            let message = "the gpu is being checked already: wait for the result".into();
+            return Err(Failure { kind: FailureKind::Busy, message });
+        }
+        let progress = |done, total| {
+            let (done, total) = (done as u64, total as u64);
+            call(&on_progress, &Progress::Pipelines { done, total });
+        };
+        let verdicts = self.backend.verify(progress).await;
+        self.is_verifying.set(false);
+        let verdicts = verdicts?;
+        let differing =
+            |name: &str, difference: &Option<String>| Some(format!("{name}: {}", difference.as_ref()?));
+        let differences = verdicts.iter().filter_map(|v| differing(&v.name, &v.difference)).collect();
+        to_script(&Verification { compared: verdicts.len() as u32, differences }).map(JsValue::from)
+    }
+}
+
+impl Engine {
+    async fn load(
+        &self,
+        opening: impl Future<Output = Result<Vec<NamedSource>, Failure>>,
+        options: Ts<LoadOptions>,
+        on_progress: Function,
+        stop: Latch<bool>,
+    ) -> Result<JsValue, Failure> {
+        let options = options.to_rust().map_err(|error| Failure::request(&error))?;
+        self.stop.replace(stop.clone());
+        call(&on_progress, &Progress::Header);
+        let reading = async {
+            let sources = opening.await?;
+            Ok::<_, Failure>((read_head(sources.clone(), &options).await?, sources))
+        };
+        let (head, sources) = {
+            let stopped = stop.changed(0);
+            pin_mut!(reading, stopped);
+            match select(reading, stopped).await {
+                Either::Left((read, _)) => read?,
+                Either::Right(_) => return Err(LoadError::Cancelled.into()),
+            }
+        };
+        let progress = Latch::new(LoadProgress::default());
+        let request = Load {
+            context_len: options.context_len,
+            batch_tokens: BATCH_TOKENS_MAX,
+            kv_format: KvFormat::F16,
+            budget_bytes: None,
+        };
+        let loading = self.handle.load(request, sources, progress.clone());
+        let loaded = telling_progress(loading, &progress, &on_progress).await;
+        let loaded = loaded.map_err(|error| self.failed(error.into()))?;
+        to_script(&ModelCard::new(head, &loaded)).map(JsValue::from)
+    }
+
+    /// A failure of the engine, with the reason when one of its actors ended.
+    fn failed(&self, mut failure: Failure) -> Failure {
+        if failure.kind == FailureKind::EngineGone
+            && let Ok(mut exits) = self.exits.try_borrow_mut()
+            && let Some(Exit { name, result: Err(reason) }) = exits.try_next()
+        {
+            failure.message = format!("{} ({name}: {reason})", failure.message);
+        }
+        failure
+    }
+}
+
+/// What the headers say. An unsupported model fails here, before any of its weights is fetched.
+async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<ModelHead, Failure> {
+    let request = InspectRequest {
+        context_len: options.context_len,
+        batch_tokens: BATCH_TOKENS_MAX,
+        kv_format: KvFormat::F16,
+    };
+    let inspection = inspect(sources, request).await?;
+    let head = ModelHead::from(&inspection);
+    inspection.planned?;
+    Ok(head)
+}
+
+fn generate_request(request: ReplyRequest) -> Generate {
+    let prompt = match request.prompt {
+        PromptText::Plain { text } => Prompt::Raw(text),
+        PromptText::Chat { turns } => {
+            let turn = |turn: Turn| ChatTurn {
+                role: match turn.role {
+                    Speaker::User => ChatRole::User,
+                    Speaker::Assistant => ChatRole::Assistant,
+                },
+                content: turn.content,
+            };
+            Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think: true, now: local_time() }
+        }
+    };
+    Generate {
+        prompt,
+        token_limit: request.token_limit,
+        chunk_tokens: None,
+        window_steps: WINDOW_STEPS_MAX,
+        hash_logits: false,
+        reuse_prefix: true,
+    }
+}
+
+/// The visitor's time, for templates that print a date.
+fn local_time() -> WallTime {
+    let now = Date::new_0();
+    WallTime {
+        year: now.get_full_year() as i32,
+        month: now.get_month() as u8 + 1,
+        day: now.get_date() as u8,
+        hour: now.get_hours() as u8,
+        minute: now.get_minutes() as u8,
+        second: now.get_seconds() as u8,
+    }
+}
+
+/// Awaits a load and passes its progress on.
+async fn telling_progress<T>(
+    loading: impl Future<Output = T>,
+    progress: &Latch<LoadProgress>,
+    on_progress: &Function,
+) -> T {
+    pin_mut!(loading);
+    let mut version = 0;
+    loop {
+        let changed = progress.changed(version);
+        pin_mut!(changed);
+        match select(loading.as_mut(), changed).await {
+            Either::Left((loaded, _)) => return loaded,
+            Either::Right((now, _)) => {
+                version = progress.version();
+                call(on_progress, &Progress::from(now));
+            }
+        }
+    }
+}
+
+/// A value for the script.
+fn to_script<T: Tsify + Serialize>(value: &T) -> Result<Ts<T>, Failure> {
+    value.into_ts().map_err(|error| Failure::new(FailureKind::Other, &error))
+}
+
+/// Tells the script something that it may miss: progress that cannot be shown is no reason to stop.
+fn call<T: Tsify + Serialize>(listener: &Function, value: &T) {
+    if let Ok(value) = value.into_ts() {
+        let _ = listener.call1(&JsValue::NULL, &value.into());
+    }
+}
+
+/// Tells the script something and waits until it is ready for more.
+async fn tell<T: Tsify + Serialize>(listener: &Function, value: &T) -> Result<(), Failure> {
+    let told = listener.call1(&JsValue::NULL, &to_script(value)?.into());
+    let broken = |error: JsValue| Failure {
+        kind: FailureKind::Other,
+        message: format!("the page does not take the reply: {}", crate::error::text_of(&error)),
+    };
+    match told.map_err(broken)?.dyn_into::<Promise>() {
+        Ok(ready) => JsFuture::from(ready).await.map(drop).map_err(broken),
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,275 @@
+//! What crosses the border between the worker's script and the engine. The page's types are generated from these.
+
+use serde::{Deserialize, Serialize};
+use tsify::Tsify;
+
+use fanlight_actors::pager::Inspection;
+use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::protocol::engine::*;
+
+/// The machine that computes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct Adapter {
+    /// Name that the browser gives.
+    pub name: String,
+    /// Driver, as far as the browser tells.
+    pub driver: String,
+    /// True when a processor computes in place of a GPU.
+    pub is_software: bool,
+}
+
+impl From<&AdapterFacts> for Adapter {
+    fn from(facts: &AdapterFacts) -> Self {
+        Self { name: facts.name.clone(), driver: facts.driver.clone(), is_software: facts.is_software }
+    }
+}
+
+/// How a model is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LoadOptions {
+    /// Tokens of the context; absent for the default.
+    #[tsify(optional)]
+    pub context_len: Option<u32>,
+}
+
+/// How far a load is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Tsify)]
+#[serde(tag = "phase", rename_all = "kebab-case")]
+pub enum Progress {
+    /// Reading the header.
+    Header,
+    /// Bringing weights to the GPU, in bytes.
+    Weights {
+        /// So far.
+        done: u64,
+        /// In all.
+        total: u64,
+    },
+    /// Compiling pipelines, or comparing them.
+    Pipelines {
+        /// So far.
+        done: u64,
+        /// In all.
+        total: u64,
+    },
+}
+
+impl From<LoadProgress> for Progress {
+    fn from(LoadProgress { phase, done, total }: LoadProgress) -> Self {
+        match phase {
+            LoadPhase::Header => Self::Header,
+            LoadPhase::Weights => Self::Weights { done, total },
+            LoadPhase::Pipelines => Self::Pipelines { done, total },
+        }
+    }
+}
+
+/// A weight format that a file uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+pub struct TypeUse {
+    /// Its name.
+    pub name: String,
+    /// Bytes in the file.
+    pub bytes: u64,
+}
+
+/// What the header of a model says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelHead {
+    /// `general.name`, or empty.
+    pub name: String,
+    /// `general.architecture`, or empty.
+    pub architecture: String,
+    /// Weights.
+    pub parameters: u64,
+    /// Formats of the weights, most bytes first.
+    pub types: Vec<TypeUse>,
+}
+
+impl From<&Inspection> for ModelHead {
+    fn from(inspection: &Inspection) -> Self {
+        let summary = &inspection.summary;
+        let types = summary.types.iter();
+        let mut types: Vec<TypeUse> = types
+            .map(|used| TypeUse { name: used.tensor_type.name().to_owned(), bytes: used.bytes })
+            .collect();
+        types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
+        Self {
+            name: summary.name.clone().unwrap_or_default(),
+            architecture: summary.architecture.clone().unwrap_or_default(),
+            parameters: summary.parameters,
+            types,
+        }
+    }
+}
+
+/// A loaded model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelCard {
+    /// What its header says.
+    pub head: ModelHead,
+    /// Tokens of its context.
+    pub context_len: u32,
+    /// Whether it can hold a conversation: without a chat template it continues plain text only.
+    pub has_chat_template: bool,
+    /// Bytes on the GPU.
+    pub gpu_bytes: u64,
+    /// Bytes read from its files, headers excluded.
+    pub read_bytes: u64,
+}
+
+impl ModelCard {
+    /// What a load has brought.
+    pub fn new(head: ModelHead, loaded: &ModelLoaded) -> Self {
+        Self {
+            head,
+            context_len: loaded.context_len,
+            has_chat_template: loaded.has_chat_template,
+            gpu_bytes: loaded.gpu_bytes,
+            read_bytes: loaded.read_bytes,
+        }
+    }
+}
+
+/// Who says a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaker {
+    /// The visitor.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
+pub struct Turn {
+    /// Who.
+    pub role: Speaker,
+    /// What.
+    pub content: String,
+}
+
+/// What a reply continues.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(tag = "form", rename_all = "kebab-case")]
+pub enum PromptText {
+    /// A conversation, oldest message first.
+    Chat {
+        /// Its messages.
+        turns: Vec<Turn>,
+    },
+    /// Text as it is.
+    Plain {
+        /// The text.
+        text: String,
+    },
+}
+
+/// Asks for a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReplyRequest {
+    /// What to continue.
+    pub prompt: PromptText,
+    /// Most tokens of the reply.
+    pub token_limit: u32,
+}
+
+/// What happens while a reply is generated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum ReplyEvent {
+    /// It has begun.
+    Started {
+        /// Tokens of the prompt.
+        prompt_tokens: u32,
+        /// How many of them were in the cache.
+        reused_tokens: u32,
+    },
+    /// A part of the prompt was read.
+    Prefilled {
+        /// Prompt tokens in the cache.
+        done: u32,
+        /// Prompt tokens in all.
+        total: u32,
+    },
+    /// It went on.
+    Tokens {
+        /// New ids.
+        ids: Vec<u32>,
+        /// New text.
+        text: String,
+    },
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Tsify)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndReason {
+    /// The model ended it.
+    Stop,
+    /// The token limit or the context ended it.
+    Length,
+    /// The visitor ended it.
+    Cancelled,
+}
+
+impl From<FinishReason> for EndReason {
+    fn from(reason: FinishReason) -> Self {
+        match reason {
+            FinishReason::Stop => Self::Stop,
+            FinishReason::Length => Self::Length,
+            FinishReason::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// The end of a reply and what it took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplyEnd {
+    /// Why.
+    pub reason: EndReason,
+    /// Text that was held back until the end.
+    pub text: String,
+    /// Prompt tokens that were in the cache already.
+    pub reused_tokens: u32,
+    /// Prompt tokens evaluated.
+    pub prefill_tokens: u32,
+    /// Microseconds of it.
+    pub prefill_us: u64,
+    /// Tokens after the first.
+    pub decode_tokens: u32,
+    /// Microseconds of them.
+    pub decode_us: u64,
+}
+
+impl ReplyEnd {
+    /// Of a finished reply.
+    pub fn new(finished: &ReplyFinished, reused_tokens: u32) -> Self {
+        let ReplyStats { prefill_tokens, prefill_us, decode_tokens, decode_us, .. } = finished.stats;
+        Self {
+            reason: finished.reason.into(),
+            text: finished.text.clone(),
+            reused_tokens,
+            prefill_tokens,
+            prefill_us,
+            decode_tokens,
+            decode_us,
+        }
+    }
+}
+
+/// What the check of a GPU found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+pub struct Verification {
+    /// Pairs of pipelines that were compared.
+    pub compared: u32,
+    /// Those that differ, each with its first difference.
+    pub differences: Vec<String>,
+}

@@ -1,0 +1,123 @@
+// A server of the page and of models that can also serve a model badly, each way under an address of its own:
+// /flaw/NAME/FILE. The names are those of the kinds that public reports tell of.
+
+import fs from "node:fs";
+import http from "node:http";
+import zlib from "node:zlib";
+
+import { fileAt, pageServer, rangeOf, sendFile } from "../../host-web/serve.mjs";
+
+/** How many requests each flawed address has had. */
+class Counts {
+  counts = new Map();
+
+  next(name) {
+    const count = (this.counts.get(name) ?? 0) + 1;
+    this.counts.set(name, count);
+    return count;
+  }
+}
+
+function part(file, { start, end }) {
+  const bytes = Buffer.alloc(end - start + 1);
+  const handle = fs.openSync(file, "r");
+  fs.readSync(handle, bytes, 0, bytes.length, start);
+  fs.closeSync(handle);
+  return bytes;
+}
+
+/** What is wrong, by name: each answers one request for a range. */
+const FLAWS = {
+  /** The whole file for every range. */
+  whole: ({ response, file }) => {
+    response.writeHead(200, { "content-length": fs.statSync(file).size });
+    fs.createReadStream(file).on("error", () => response.destroy()).pipe(response);
+    response.on("close", () => response.destroy());
+  },
+  /** Another range of the same length, and it says so. */
+  shifted: ({ response, file, range, size }) => {
+    const by = range.start > 0 ? -1 : 0;
+    const moved = { start: range.start + by, end: range.end + by };
+    const length = moved.end - moved.start + 1;
+    if (length > 1 && by === 0) Object.assign(moved, { start: 1, end: range.end });
+    response.writeHead(206, { "content-range": `bytes ${moved.start}-${moved.end}/${size}` });
+    response.end(part(file, moved));
+  },
+  /** Less than was asked for, and it says so. */
+  shorter: ({ response, file, range, size }) => {
+    const end = Math.max(range.start, range.end - 1);
+    response.writeHead(206, { "content-range": `bytes ${range.start}-${end}/${size}` });
+    response.end(part(file, { start: range.start, end }));
+  },
+  /** More than was asked for, although it says otherwise. */
+  longer: ({ response, file, range, size }) => {
+    response.writeHead(206, { "content-range": `bytes ${range.start}-${range.end}/${size}` });
+    response.write(part(file, range));
+    if (range.end > range.start) response.write(Buffer.alloc(1 << 16));
+    response.end();
+  },
+  /** Several parts in one body. */
+  multipart: ({ response, file, range }) => {
+    response.writeHead(206, { "content-type": "multipart/byteranges; boundary=x" });
+    response.end(Buffer.concat([Buffer.from("--x\r\n\r\n"), part(file, range), Buffer.from("\r\n--x--")]));
+  },
+  /** A part of the compressed file. */
+  compressed: ({ response, file, range, size }) => {
+    const headers = { "content-range": `bytes ${range.start}-${range.end}/${size}`, "content-encoding": "gzip" };
+    response.writeHead(206, headers);
+    response.end(zlib.gzipSync(part(file, range)));
+  },
+  /** Another version of the file from the third request on. */
+  replaced: ({ response, file, range, size, count }) => {
+    const headers = { "content-range": `bytes ${range.start}-${range.end}/${size}` };
+    response.writeHead(206, { ...headers, etag: count < 3 ? '"one"' : '"two"' });
+    response.end(part(file, range));
+  },
+  /** No file, but a page that says so with the code of success. */
+  disguised: ({ response }) => {
+    response.writeHead(200, { "content-type": "text/html" }).end("<h1>Sign in</h1>");
+  },
+  /** Trouble that passes: too many requests, a closed service, a connection that breaks in mid-body. */
+  shaky: ({ request, response, file, range, size, count }) => {
+    if (count === 1) response.writeHead(429, { "retry-after": "1" }).end();
+    else if (count === 3) response.writeHead(503).end();
+    else if (count === 5) {
+      response.writeHead(206, {
+        "content-range": `bytes ${range.start}-${range.end}/${size}`,
+        "content-length": range.end - range.start + 1,
+      });
+      response.write(part(file, { start: range.start, end: range.start + ((range.end - range.start) >> 1) }));
+      setTimeout(() => response.destroy(), 50);
+    } else sendFile(request, response, file);
+  },
+  /** A signed address that the original one leads to, and that is refused after two uses. */
+  expiring: ({ response, name, count }) => {
+    response.writeHead(302, { location: `/signed/${Math.floor((count - 1) / 3)}/${name}` }).end();
+  },
+};
+
+/** A server of `folders`; `requests` collects method, address and range of everything under models and flaws. */
+export async function flawedServer(folders) {
+  const page = pageServer(folders);
+  const counts = new Counts();
+  const requests = [];
+  const server = http.createServer((request, response) => {
+    const { pathname } = new URL(request.url, "http://localhost");
+    if (/^\/(models|flaw|signed)\//.test(pathname)) {
+      requests.push({ method: request.method, pathname, range: request.headers.range });
+    }
+    const [, kind, flaw, name] = pathname.split("/");
+    const file = name === undefined ? null : fileAt(folders["/models/"], name);
+    if (kind === "flaw" && file !== null && Object.hasOwn(FLAWS, flaw)) {
+      const size = fs.statSync(file).size;
+      const range = rangeOf(request.headers.range, size) ?? { start: 0, end: size - 1 };
+      FLAWS[flaw]({ request, response, file, name, range, size, count: counts.next(pathname) });
+    } else if (kind === "signed" && file !== null) {
+      if (counts.next(pathname) > 2) response.writeHead(403).end();
+      else sendFile(request, response, file);
+    } else page.emit("request", request, response);
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  server.requests = requests;
+  return server;
+}

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
 use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
@@ -42,8 +43,9 @@ impl ByteSource for MemorySource {
 }
 
 /// The model file of these tests.
-pub fn model_file() -> GgufFile {
-    tiny(Architecture::Llama, TensorType::Q4_0, 7).build().unwrap()
+pub fn model_file() -> &'static GgufFile {
+    static FILE: OnceLock<GgufFile> = OnceLock::new();
+    FILE.get_or_init(|| tiny(Architecture::Llama, TensorType::Q4_0, 7).build().unwrap())
 }
 
 /// A file as sources.

@@ -1,0 +1,26 @@
+//! `fanlight inspect`: metadata, formats and the memory plan, without touching a GPU.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use futures::executor::block_on;
+
+use fanlight_actors::pager::{InspectRequest, inspect as inspect_model};
+
+use crate::files::open_model;
+use crate::options::InspectOptions;
+use crate::report::print_text;
+
+/// Runs the command.
+pub fn inspect(options: &InspectOptions) -> Result<ExitCode> {
+    let sources = open_model(&options.model)?;
+    let request = InspectRequest {
+        context_len: options.context,
+        batch_tokens: options.chunk,
+        kv_format: options.kv.into(),
+    };
+    let inspected = block_on(inspect_model(sources, request));
+    let inspected = inspected.with_context(|| options.model.display().to_string())?;
+    print_text(&format!("{inspected}\n"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,37 @@
+//! The command line: run a model, or look into a model file.
+
+mod files;
+mod inspect;
+mod options;
+mod report;
+mod run;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::{Command, Options};
+
+fn main() -> ExitCode {
+    // Warnings of the device go to stderr; RUST_LOG is not read, so that output never depends on it.
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .init();
+    let options = Options::parse();
+    let outcome = match &options.command {
+        Command::Run(run) => run::run(run),
+        Command::Inspect(inspect) => inspect::inspect(inspect),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            if matches!(&options.command, Command::Run(run) if run.json) {
+                report::print_json(&report::error_line(&error));
+            }
+            eprintln!("fanlight: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

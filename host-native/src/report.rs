@@ -1,0 +1,114 @@
+//! What is printed: JSON lines, and an honest line about speed.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::protocol::engine::{FinishReason, ModelLoaded, ReplyFinished};
+
+/// Prints a line of JSON; false when nobody reads any more.
+pub fn print_json(value: &Value) -> bool {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{value}").and_then(|()| out.flush()).is_ok()
+}
+
+/// Prints text as it comes; false when nobody reads any more.
+pub fn print_text(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+}
+
+/// The line that ends a failed run.
+pub fn error_line(error: &anyhow::Error) -> Value {
+    json!({ "error": format!("{error:#}") })
+}
+
+/// The line after a load.
+pub fn loaded_line(loaded: &ModelLoaded) -> Value {
+    json!({
+        "loaded": loaded.name,
+        "context": loaded.context_len,
+        "gpu_bytes": loaded.gpu_bytes,
+        "read_bytes": loaded.read_bytes,
+        "adapter": adapter_json(&loaded.adapter),
+    })
+}
+
+fn adapter_json(facts: &AdapterFacts) -> Value {
+    json!({
+        "name": facts.name,
+        "backend": facts.backend,
+        "driver": facts.driver,
+        "software": facts.is_software,
+    })
+}
+
+fn finish_name(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+        FinishReason::Cancelled => "cancelled",
+    }
+}
+
+/// The last line: the whole reply and what it took.
+pub fn finished_line(
+    prompt_ids: &[u32],
+    output_ids: &[u32],
+    text: &str,
+    finished: &ReplyFinished,
+    loaded: &ModelLoaded,
+) -> Value {
+    let stats = &finished.stats;
+    json!({
+        "finish": finish_name(finished.reason),
+        "prompt_ids": prompt_ids,
+        "output_ids": output_ids,
+        "text": text,
+        "logits_hash": finished.logits_hash.map(|hash| format!("{hash:08x}")),
+        "stats": {
+            "prefill_tokens": stats.prefill_tokens,
+            "prefill_ms": milliseconds(stats.prefill_us),
+            "decode_tokens": stats.decode_tokens,
+            "decode_ms": milliseconds(stats.decode_us),
+            "decode_ms_per_token": ratio(milliseconds(stats.decode_us), f64::from(stats.decode_tokens)),
+            "tokens_per_step": ratio(f64::from(stats.decode_tokens), f64::from(stats.steps)),
+            "steps": stats.steps,
+            "windows": stats.windows,
+            "dispatches_per_step": ratio(stats.decode_dispatches as f64, f64::from(stats.submitted_steps)),
+            "gpu_peak_bytes": loaded.gpu_bytes,
+            "adapter": adapter_json(&loaded.adapter),
+        },
+    })
+}
+
+fn milliseconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1000.0
+}
+
+/// `None` where nothing was measured: a speed of nothing is no speed.
+fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
+    (denominator > 0.0).then(|| numerator / denominator)
+}
+
+/// Speed for people: what was measured, over how many tokens, on what.
+pub fn speed_line(finished: &ReplyFinished, reused_tokens: u32, loaded: &ModelLoaded) -> String {
+    let stats = &finished.stats;
+    let speed = |tokens: u32, us: u64| {
+        ratio(f64::from(tokens), us as f64 / 1e6).map_or("-".into(), |speed| format!("{speed:.1}"))
+    };
+    let reused = if reused_tokens > 0 { format!(", {reused_tokens} reused") } else { String::new() };
+    let facts = &loaded.adapter;
+    let software = if facts.is_software { ", SOFTWARE: a processor computes, not a GPU" } else { "" };
+    format!(
+        "prefill {} tok/s ({} tokens{reused}), decode {} tok/s ({} tokens), {} ({}{}{software})",
+        speed(stats.prefill_tokens, stats.prefill_us),
+        stats.prefill_tokens,
+        speed(stats.decode_tokens, stats.decode_us),
+        stats.decode_tokens,
+        facts.name,
+        facts.backend,
+        if facts.driver.is_empty() { String::new() } else { format!(", {}", facts.driver) },
+    )
+}

@@ -1,0 +1,211 @@
+//! `fanlight run`: loads a model, streams one reply, says how fast it was.
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use futures::future::{Either, select};
+use futures::pin_mut;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
+use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
+use fanlight_actors::kit::{Clock, Latch, World};
+use fanlight_messages::protocol::engine::*;
+
+use crate::files::open_model;
+use crate::options::{RunOptions, Switch};
+use crate::report;
+use crate::stop::{INTERRUPTED, Interrupts};
+
+/// Runs the command.
+pub fn run(options: &RunOptions) -> Result<ExitCode> {
+    World::run(|world, _| async move {
+        let mut interrupts = Interrupts::listen()?;
+        let sources = open_model(&options.model)?;
+        let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
+        let handle = start_engine(&world, backend, Clock::real());
+        let request = Load {
+            context_len: options.context,
+            batch_tokens: options.chunk,
+            kv_format: options.kv.into(),
+            budget_bytes: None,
+        };
+        let progress = Latch::new(LoadProgress::default());
+        let loading = handle.load(request, sources, progress.clone());
+        let Some(loaded) = with_progress(loading, &progress, &mut interrupts, options.json).await else {
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        let loaded = loaded.with_context(|| options.model.display().to_string())?;
+        if options.json {
+            report::print_json(&report::loaded_line(&loaded));
+        }
+        let generation = handle.generate(generate_request(options)).await?;
+        let outcome = stream_reply(generation, &handle, &loaded, &mut interrupts, options.json).await;
+        handle.unload().await?;
+        outcome
+    })
+}
+
+fn generate_request(options: &RunOptions) -> Generate {
+    let prompt = if options.raw {
+        Prompt::Raw(options.prompt.clone())
+    } else {
+        Prompt::Chat {
+            turns: vec![ChatTurn { role: ChatRole::User, content: options.prompt.clone() }],
+            think: options.think == Switch::On,
+            now: utc_now(),
+        }
+    };
+    Generate {
+        prompt,
+        token_limit: options.token_limit,
+        chunk_tokens: None,
+        window_steps: options.window,
+        hash_logits: options.json,
+        reuse_prefix: true,
+    }
+}
+
+/// Awaits a load under a progress bar; `None` when it was interrupted.
+async fn with_progress<T>(
+    loading: impl Future<Output = T>,
+    progress: &Latch<LoadProgress>,
+    interrupts: &mut Interrupts,
+    is_quiet: bool,
+) -> Option<T> {
+    let bar = if is_quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
+    pin_mut!(loading);
+    let mut version = 0;
+    let loaded = loop {
+        let changed = progress.changed(version);
+        let interrupted = interrupts.next();
+        pin_mut!(changed, interrupted);
+        match select(loading.as_mut(), select(changed, interrupted)).await {
+            Either::Left((loaded, _)) => break Some(loaded),
+            Either::Right((Either::Left((now, _)), _)) => {
+                version = progress.version();
+                show(&bar, now);
+            }
+            // Dropping the future abandons the load.
+            Either::Right((Either::Right(_), _)) => break None,
+        }
+    };
+    bar.finish_and_clear();
+    loaded
+}
+
+fn show(bar: &ProgressBar, progress: LoadProgress) {
+    let template = match progress.phase {
+        LoadPhase::Header => "reading the header",
+        LoadPhase::Weights => "{bar:32} {bytes}/{total_bytes} {bytes_per_sec}",
+        LoadPhase::Pipelines => "{bar:32} {pos}/{len} pipelines",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_length(progress.total);
+    bar.set_position(progress.done);
+}
+
+/// Prints a reply as it comes.
+async fn stream_reply(
+    mut generation: Generation,
+    handle: &EngineHandle,
+    loaded: &ModelLoaded,
+    interrupts: &mut Interrupts,
+    is_json: bool,
+) -> Result<ExitCode> {
+    let (mut ids, mut text) = (Vec::new(), String::new());
+    let mut was_interrupted = false;
+    loop {
+        let event = generation.events.next();
+        let interrupted = interrupts.next();
+        pin_mut!(event, interrupted);
+        let event = match select(event, interrupted).await {
+            Either::Left((event, _)) => event.context("the engine ended in the middle of the reply")?,
+            Either::Right(_) => {
+                was_interrupted = true;
+                handle.cancel().await?;
+                continue;
+            }
+        };
+        let is_read = match event {
+            GenerationEvent::Prefilled { done, total } if is_json => {
+                report::print_json(&serde_json::json!({ "prefilled": done, "of": total }))
+            }
+            GenerationEvent::Prefilled { .. } => true,
+            GenerationEvent::Tokens { ids: new, text: more } => {
+                text.push_str(&more);
+                let is_read = if is_json {
+                    report::print_json(&serde_json::json!({ "text": more, "ids": new }))
+                } else {
+                    report::print_text(&more)
+                };
+                ids.extend(new);
+                is_read
+            }
+            GenerationEvent::Finished(finished) => {
+                text.push_str(&finished.text);
+                let started = &generation.started;
+                if is_json {
+                    let prompt_ids = &started.prompt_ids;
+                    report::print_json(&report::finished_line(prompt_ids, &ids, &text, &finished, loaded));
+                } else {
+                    report::print_text(&finished.text);
+                    report::print_text("\n");
+                    eprintln!("{}", report::speed_line(&finished, started.reused_tokens, loaded));
+                }
+                return Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS });
+            }
+            GenerationEvent::Failed(error) => return Err(error.into()),
+        };
+        if !is_read {
+            // The reader of the pipe has left: so does the reply.
+            handle.cancel().await?;
+        }
+    }
+}
+
+/// The time for templates that print a date, in UTC: the standard library knows no time zone.
+fn utc_now() -> WallTime {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    wall_time(since_epoch.as_secs())
+}
+
+/// Seconds since 1970 as a date, by counting 400-year eras of days that start in March.
+fn wall_time(seconds: u64) -> WallTime {
+    let (days, second_of_day) = ((seconds / 86_400) as i64, seconds % 86_400);
+    let from_march_0 = days + 719_468;
+    let (era, day_of_era) = (from_march_0.div_euclid(146_097), from_march_0.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    WallTime {
+        year: (era * 400 + year_of_era + i64::from(month <= 2)) as i32,
+        month: month as u8,
+        day: (day_of_year - (153 * march_month + 2) / 5 + 1) as u8,
+        hour: (second_of_day / 3_600) as u8,
+        minute: (second_of_day / 60 % 60) as u8,
+        second: (second_of_day % 60) as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let date = |seconds| {
+            let time = wall_time(seconds);
+            (time.year, time.month, time.day, time.hour, time.minute, time.second)
+        };
+        assert_eq!(date(0), (1970, 1, 1, 0, 0, 0));
+        assert_eq!(date(951_782_399), (2000, 2, 28, 23, 59, 59));
+        assert_eq!(date(951_782_400), (2000, 2, 29, 0, 0, 0));
+        assert_eq!(date(1_000_000_000), (2001, 9, 9, 1, 46, 40));
+        assert_eq!(date(4_107_542_400), (2100, 3, 1, 0, 0, 0));
+    }
+}

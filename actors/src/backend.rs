@@ -1,4 +1,5 @@
-//! The device as the submitter sees it. The GPU implements it; simulations implement it with a scripted device.
+//! The device as the submitter sees it. The GPU implements it; simulations implement it with a scripted
+//! device.
 
 use std::future::Future;
 use std::rc::Rc;

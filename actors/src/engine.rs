@@ -6,8 +6,8 @@
 //!                            └──────> telemetry <┄ (samples) ┄┄┘
 //! ```
 //!
-//! Questions go along the solid arrows only; what goes upwards is a stream with reserved places, a latched state or
-//! a sample that may be dropped. So nothing waits in a circle.
+//! Questions go along the solid arrows only; what goes upwards is a stream with reserved places, a latched
+//! state or a sample that may be dropped. So nothing waits in a circle.
 
 mod handle;
 mod journal;

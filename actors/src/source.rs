@@ -48,8 +48,8 @@ impl<S: ByteSource> ErasedSource for S {
     }
 }
 
-/// Names of all files of the model that a file of this name belongs to, in order: the name itself unless it is that
-/// of a part, such as `m-00001-of-00003.gguf`.
+/// Names of all files of the model that a file of this name belongs to, in order: the name itself unless it
+/// is that of a part, such as `m-00001-of-00003.gguf`.
 pub fn part_names(name: &str) -> Vec<String> {
     shard_names(name).unwrap_or_else(|| vec![name.to_owned()])
 }

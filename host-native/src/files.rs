@@ -1,4 +1,5 @@
-//! Model files on disk as byte sources: a thread per file reads, so that the engine's thread never waits for a disk.
+//! Model files on disk as byte sources: a thread per file reads, so that the engine's thread never waits for
+//! a disk.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,5 +1,5 @@
-//! What can go wrong between a host and the engine, by phase. Every text says what was wanted, what was there and
-//! what to do.
+//! What can go wrong between a host and the engine, by phase. Every text says what was wanted, what was there
+//! and what to do.
 
 use thiserror::Error;
 

@@ -1,8 +1,9 @@
-//! Every limit and capacity of the engine, each with its reason. Nothing in Fanlight grows without one of these.
+//! Every limit and capacity of the engine, each with its reason. Nothing in Fanlight grows without one of
+//! these.
 
 use crate::control::WINDOWS_IN_FLIGHT;
 
-// --- GPU memory -----------------------------------------------------------------------------------------------
+// --- GPU memory ---
 
 /// Bytes of file data that one upload may carry: large enough that the queue's cost per write vanishes, small
 /// enough that two of them are noise beside any model.
@@ -23,14 +24,15 @@ pub const CHOICE_SLICES: u64 = 64;
 pub const CHOICE_RECORD_BYTES: u64 = 16;
 /// Bytes of the fault flag: one word, at the size of the smallest useful allocation.
 pub const FAULT_BYTES: u64 = 16;
-/// Pages of one model: at 128 MiB each this is 8 TiB, far beyond any file, so a larger count is a broken header.
+/// Pages of one model: at 128 MiB each this is 8 TiB, far beyond any file, so a larger count is a broken
+/// header.
 pub const PAGES_MAX: u64 = 65_536;
 /// Longest context served: beyond it the attention partials no longer fit one default binding.
 pub const CONTEXT_LEN_MAX: u32 = 32_768;
 /// Heads of a layer, and elements of a head: eight times the largest published model.
 pub const HEADS_MAX: u32 = 1024;
 
-// --- Requests -------------------------------------------------------------------------------------------------
+// --- Requests ---
 
 /// Shortest context served: below it a chat template alone may not fit.
 pub const CONTEXT_LEN_MIN: u32 = 256;
@@ -41,37 +43,39 @@ pub const REPLY_TOKENS_MAX: u32 = CONTEXT_LEN_MAX;
 /// Characters of one message: 32 for every token of the longest context.
 pub const MESSAGE_CHARS_MAX: u64 = 1 << 20;
 
-// --- Queues ---------------------------------------------------------------------------------------------------
+// --- Queues ---
 
-/// Requests that wait for the engine: one being served and one that is about to hear `Busy` from each of two hosts.
-pub const ENGINE_INBOX: usize = 4;
+/// Hosts that are reckoned with: a page, and a panel or relay beside it. More only wait longer.
+pub const HOSTS: usize = 2;
+/// Requests that wait for the engine: of each host one that is being heard and one behind it.
+pub const ENGINE_INBOX: usize = HOSTS + HOSTS;
 /// Cancels that wait: one per host; a second of the same host tells nothing new.
-pub const ENGINE_CONTROL: usize = 2;
+pub const ENGINE_CONTROL: usize = HOSTS;
 /// Requests to the pager: the engine asks one at a time and may close while one runs.
 pub const PAGER_INBOX: usize = 1 + 1;
 /// Requests to the submitter: one upload in flight, one behind it, and one run.
 pub const SUBMITTER_INBOX: usize = 1 + 1 + 1;
 /// Control requests: an end of the run and a question for the adapter.
 pub const SUBMITTER_CONTROL: usize = 1 + 1;
-/// Unread events of a run: every submission in flight has its place before it is submitted, and one more may wait
-/// for the engine.
+/// Unread events of a run: every submission in flight has its place before it is submitted, and one more may
+/// wait for the engine.
 pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
-/// Unread events of a reply: eight windows of text, and the end, whose place is reserved when the reply begins.
-/// When it is full, no further window is submitted.
+/// Unread events of a reply: eight windows of text, and the end, whose place is reserved when the reply
+/// begins. When it is full, no further window is submitted.
 pub const REPLY_EVENTS: usize = 8 + 1;
 /// Samples that wait for the controller or telemetry; more are dropped and counted.
 pub const SAMPLES: usize = 32;
 /// Control requests of an actor that only hears samples: a snapshot for each of two hosts.
-pub const SAMPLES_CONTROL: usize = 2;
+pub const SAMPLES_CONTROL: usize = HOSTS;
 /// Ends of actors that nobody has read: one per actor of an engine.
 pub const EXITS: usize = 5;
 
-// --- Telemetry ------------------------------------------------------------------------------------------------
+// --- Telemetry ---
 
 /// Samples that the trace keeps: a few minutes of windows, 24 KiB.
 pub const TRACE_SAMPLES: usize = 1024;
 
-// --- Windows --------------------------------------------------------------------------------------------------
+// --- Windows ---
 
 /// Predicted GPU time of one submission, microseconds: a tenth of the shortest watchdog in use (2 s), so that
 /// even a prediction that is far off does not lose the device.

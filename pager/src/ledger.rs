@@ -24,7 +24,8 @@ impl Ledger {
     /// Enters a buffer of `bytes` that is about to be created for `owner`.
     ///
     /// # Errors
-    /// `Entered` when the owner holds a buffer, `OverBudget` when it does not fit; the ledger is then unchanged.
+    /// `Entered` when the owner holds a buffer, `OverBudget` when it does not fit; the ledger is then
+    /// unchanged.
     pub fn enter(&mut self, owner: BufferOwner, bytes: u64) -> Result<(), LedgerError> {
         if let Some(&held_bytes) = self.held.get(&owner) {
             return Err(LedgerError::Entered { owner, held_bytes });

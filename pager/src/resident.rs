@@ -213,8 +213,8 @@ fn batch_buffers(
     buffers
 }
 
-/// Query rows per split-attention dispatch and the bytes of their partials. A prompt batch folds its chunks in
-/// registers and leaves one partial per row, in the same buffer.
+/// Query rows per split-attention dispatch and the bytes of their partials. A prompt batch folds its chunks
+/// in registers and leaves one partial per row, in the same buffer.
 fn plan_partials(
     program: &Program,
     cache_rows: u32,
@@ -243,8 +243,8 @@ fn plan_partials(
     Ok((rows, (u64::from(rows) * row_bytes).max(batch_bytes)))
 }
 
-/// One record per dispatch of a pass. Attention has one per tile of decode nodes and one for prompts, per head group
-/// and for the fold.
+/// One record per dispatch of a pass. Attention has one per tile of decode nodes and one for prompts, per
+/// head group and for the fold.
 fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], partial_rows: u32) -> u64 {
     let attention_records = u64::from(BUCKET_MAX / partial_rows) + 1;
     let mut page_counts = vec![0u64; program.matrices.len()];

@@ -42,8 +42,8 @@ pub enum UploadTarget {
     },
 }
 
-/// Every upload of a model, sorted by file and offset so that reading is sequential. Parts of a vector that the
-/// file lacks stay zero, as the device creates them.
+/// Every upload of a model, sorted by file and offset so that reading is sequential. Parts of a vector that
+/// the file lacks stay zero, as the device creates them.
 ///
 /// # Errors
 /// When a tensor is missing or has another size than the program says.

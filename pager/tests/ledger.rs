@@ -25,7 +25,10 @@ fn refusals_leave_the_ledger_as_it_was() {
 
 proptest! {
     #[test]
-    fn agrees_with_a_list(budget in 0..5_000u64, steps in prop::collection::vec((0..6u32, 0..2_000u64, any::<bool>()), 0..200)) {
+    fn agrees_with_a_list(
+        budget in 0..5_000u64,
+        steps in prop::collection::vec((0..6u32, 0..2_000u64, any::<bool>()), 0..200),
+    ) {
         let mut ledger = Ledger::new(budget);
         let mut list: Vec<(u32, u64)> = Vec::new();
         let mut peak = 0;

@@ -7,8 +7,8 @@ pub struct DecayingAverage {
 }
 
 impl DecayingAverage {
-    /// Weight of the newest sample: quick enough to follow a laptop that throttles, slow enough to pass over one
-    /// window that shared the device.
+    /// Weight of the newest sample: quick enough to follow a laptop that throttles, slow enough to pass over
+    /// one window that shared the device.
     const NEWEST_WEIGHT: f64 = 0.2;
 
     /// Takes a sample; one that is not finite or negative is ignored.

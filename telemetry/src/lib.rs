@@ -1,5 +1,5 @@
-//! What was measured, bounded: histograms, the last samples and counts of what was dropped. Pure; nothing leaves
-//! the device unless a host exports a snapshot.
+//! What was measured, bounded: histograms, the last samples and counts of what was dropped. Pure; nothing
+//! leaves the device unless a host exports a snapshot.
 
 mod histogram;
 mod recorder;

@@ -7,8 +7,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// How many leading tokens of `prompt` need not be evaluated again: the common beginning, without the prompt's
-    /// last token, whose logits are wanted.
+    /// How many leading tokens of `prompt` need not be evaluated again: the common beginning, without the
+    /// prompt's last token, whose logits are wanted.
     pub fn reusable_len(&self, prompt: &[u32]) -> usize {
         let common = self.ids.iter().zip(prompt).take_while(|(held, wanted)| held == wanted).count();
         common.min(prompt.len().saturating_sub(1))

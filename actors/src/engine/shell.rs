@@ -1,5 +1,5 @@
-//! The engine's loop: the only door for hosts. One load or one reply at a time; whoever comes meanwhile hears that
-//! the engine is busy, and a cancel is heard at any time.
+//! The engine's loop: the only door for hosts. One load or one reply at a time; whoever comes meanwhile hears
+//! that the engine is busy, and a cancel is heard at any time.
 
 use futures::future::{Either, select};
 use futures::pin_mut;
@@ -253,8 +253,8 @@ impl Engine {
         if failed { Err(GenerateError::EngineGone { actor: "submitter" }) } else { Ok(interrupt) }
     }
 
-    /// Shows the events of a run to the host until the run is over. Without room at the host no event of the run is
-    /// taken, and without that the submitter submits no further window.
+    /// Shows the events of a run to the host until the run is over. Without room at the host no event of the
+    /// run is taken, and without that the submitter submits no further window.
     async fn follow(
         &mut self,
         reply: &mut ReplyCore,

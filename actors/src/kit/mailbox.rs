@@ -7,7 +7,8 @@ use fanlight_messages::protocol::{Lane, Request};
 use super::Gone;
 use super::queue::{StreamReceiver, StreamSender, stream};
 
-/// What an actor's mailbox holds: an enum of its questions, each with its way back and whatever travels beside it.
+/// What an actor's mailbox holds: an enum of its questions, each with its way back and whatever travels
+/// beside it.
 pub trait Mail: 'static {
     /// Where it queues.
     fn lane(&self) -> Lane;
@@ -63,7 +64,8 @@ impl<M> Mailbox<M> {
         let control = self.control.next();
         let inbox = self.inbox.next();
         futures::pin_mut!(control, inbox);
-        // Both ends of both lanes live in the same addresses, so the lanes end together; what is left is read first.
+        // Both ends of both lanes live in the same addresses, so the lanes end together; what is left is read
+        // first.
         match futures::future::select(control, inbox).await {
             futures::future::Either::Left((Some(message), _)) => Some(message),
             futures::future::Either::Left((None, inbox)) => inbox.await,

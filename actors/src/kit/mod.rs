@@ -1,5 +1,5 @@
-//! The actor kit: a world that runs actors on one thread, mailboxes with two lanes, replies, bounded streams and
-//! latched states. Nothing in it is `Send`; the only conditional compilation of this crate is in `world`.
+//! The actor kit: a world that runs actors on one thread, mailboxes with two lanes, replies, bounded streams
+//! and latched states. Nothing in it is `Send`; the only conditional compilation of this crate is in `world`.
 
 mod clock;
 mod latch;

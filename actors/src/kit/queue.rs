@@ -1,8 +1,8 @@
-//! A bounded queue on one thread: a place is reserved before an item exists, so that whoever produces expensive
-//! items can wait for room first. Both mailbox lanes and event streams are made of it.
+//! A bounded queue on one thread: a place is reserved before an item exists, so that whoever produces
+//! expensive items can wait for room first. Both mailbox lanes and event streams are made of it.
 //!
-//! Dropping the receiver closes the queue and drops what is in it, so that a question behind the one that ended an
-//! actor is answered with [`Gone`].
+//! Dropping the receiver closes the queue and drops what is in it, so that a question behind the one that
+//! ended an actor is answered with [`Gone`].
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

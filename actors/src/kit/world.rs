@@ -42,7 +42,8 @@ pub struct World {
 }
 
 impl World {
-    /// Starts an actor: `body` is its loop. Its end is told once; when nobody reads the ends, later ones are dropped.
+    /// Starts an actor: `body` is its loop. Its end is told once; when nobody reads the ends, later ones are
+    /// dropped.
     pub fn spawn<M: 'static, F>(
         &self,
         name: &'static str,
@@ -67,7 +68,8 @@ impl World {
         addr
     }
 
-    /// Native: runs `root` and every actor on this thread until `root` ends. Actors that still run are dropped.
+    /// Native: runs `root` and every actor on this thread until `root` ends. Actors that still run are
+    /// dropped.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn run<T, F: Future<Output = T>>(root: impl FnOnce(World, StreamReceiver<Exit>) -> F) -> T {
         let mut pool = futures::executor::LocalPool::new();
@@ -86,7 +88,8 @@ impl World {
     #[cfg(not(target_arch = "wasm32"))]
     fn spawn_local(&self, actor: impl Future<Output = ()> + 'static) {
         use futures::task::LocalSpawnExt;
-        // A world that has ended runs nothing more: the mailbox is dropped with the actor, and askers hear `Gone`.
+        // A world that has ended runs nothing more: the mailbox is dropped with the actor, and askers hear
+        // `Gone`.
         let _ = self.spawner.spawn_local(actor);
     }
 

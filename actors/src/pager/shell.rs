@@ -21,7 +21,8 @@ use crate::telemetry::TelemetryLink;
 
 /// What the pager is asked.
 pub enum PagerMail {
-    /// See [`OpenModel`]; beside it the files, and where the opened file goes for the engine to read its text from.
+    /// See [`OpenModel`]; beside it the files, and where the opened file goes for the engine to read its text
+    /// from.
     Open(Asked<OpenModel>, Vec<NamedSource>, StreamSender<Rc<ModelFile>>),
     /// See [`PlanResidency`].
     Plan(Asked<PlanResidency>),

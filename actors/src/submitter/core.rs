@@ -180,8 +180,8 @@ mod tests {
     proptest! {
         #[test]
         fn everything_is_submitted_once_and_no_step_is_wasted(
-            base in 0..40u32, tokens in 1..60usize, chunk in 0..20u32, context in 1..120u32, limit in 1..60u32,
-            plan in 0..6u32,
+            base in 0..40u32, tokens in 1..60usize, chunk in 0..20u32,
+            context in 1..120u32, limit in 1..60u32, plan in 0..6u32,
         ) {
             let begin = begin(base, tokens, chunk, context, limit);
             let mut core = RunCore::new(&begin);

@@ -1,8 +1,8 @@
-//! A device of paper: a cache of token ids, a token function that reads all of it, completions after a seeded number
-//! of polls, a virtual clock, and faults at chosen submissions.
+//! A device of paper: a cache of token ids, a token function that reads all of it, completions after a seeded
+//! number of polls, a virtual clock, and faults at chosen submissions.
 //!
-//! Because the next token depends on every id in the cache, an engine that believes the wrong thing of the cache
-//! gives other tokens than [`reference`].
+//! Because the next token depends on every id in the cache, an engine that believes the wrong thing of the
+//! cache gives other tokens than [`reference`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! One protocol per actor: requests, replies and events, as data.
 //!
-//! A request is a struct named by an imperative, its answer is named by a participle. The way back, streams and
-//! handles travel beside a message and never in it, so messages can be compared, logged and replayed.
+//! A request is a struct named by an imperative, its answer is named by a participle. The way back, streams
+//! and handles travel beside a message and never in it, so messages can be compared, logged and replayed.
 
 pub mod controller;
 pub mod engine;

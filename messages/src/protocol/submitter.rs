@@ -81,8 +81,9 @@ impl Request for DropModel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RunId(pub u64);
 
-/// Evaluates a prompt from `base` on and decodes until the control block says that the request ended. What happens
-/// is told as [`RunEvent`]s on a stream that travels beside the message; the answer comes when the run is over.
+/// Evaluates a prompt from `base` on and decodes until the control block says that the request ended. What
+/// happens is told as [`RunEvent`]s on a stream that travels beside the message; the answer comes when the
+/// run is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeginDecode {
     /// Greater than that of every run before.

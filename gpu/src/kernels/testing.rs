@@ -1,6 +1,7 @@
 //! What the kernel tests share: the lab, control blocks, and comparison of an answer with what a twin wants.
 
 pub(super) mod file;
+pub(super) mod product;
 pub(super) mod quantised;
 mod records;
 

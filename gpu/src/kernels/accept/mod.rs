@@ -1,5 +1,10 @@
 //! Commits a step in the control buffer.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::source::{RenderError, Shader, render};
 use fanlight_messages::control::{END_IDS_MAX, END_IDS_WORD, RING_LEN, RING_WORD};
 use minijinja::context;

@@ -1,5 +1,10 @@
 //! Argmax and hash of logits rows, by slices.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::source::{RenderError, Shader, render};
 use minijinja::context;
 

@@ -1,5 +1,10 @@
 //! Embedding: token ids → rows of the table, read from its resident planes.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::source::{RenderError, Shader, render};
 use super::{ResidentFormat, SlabLayout, format};
 use minijinja::context;

@@ -1,5 +1,8 @@
 //! The prompt kernel: a weight matrix times many tokens, in the additions' order of the lane kernel.
 
+#[cfg(test)]
+mod cases;
+
 use super::source::{RenderError, Shader, render};
 use super::{ResidentFormat, SlabLayout, format, grid};
 use minijinja::context;

@@ -1,5 +1,10 @@
 //! The lane kernel: a weight matrix times 1..32 tokens, weights read once.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+pub(super) mod twin;
+
 use super::source::{RenderError, Shader, render};
 use super::{ResidentFormat, SlabLayout, format, grid};
 use minijinja::context;

@@ -1,7 +1,7 @@
 //! File blocks → resident planes, on the GPU: weights never exist twice on the host.
 
 #[cfg(test)]
-mod cases;
+pub(super) mod cases;
 #[cfg(test)]
 pub(super) mod twin;
 

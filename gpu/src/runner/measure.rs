@@ -1,0 +1,167 @@
+//! Wall time of the runner's own submissions: what `bench` reports and what a controller will calibrate with.
+
+use std::collections::VecDeque;
+
+use fanlight_messages::device::RequestSetup;
+use fanlight_messages::plan::BufferOwner;
+use web_time::Instant;
+
+use super::encode::{Batch, visit};
+use super::lower::Product;
+use super::{GpuError, Runner};
+use crate::kernels::{Kernel, choose, matrix};
+
+/// Time of a step of N nodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepTime {
+    /// Nodes.
+    pub tokens: u32,
+    /// Milliseconds per step: body, head on every node, choice.
+    pub ms: f64,
+    /// Dispatches per step.
+    pub dispatches: u32,
+}
+
+/// Time of plain decoding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodeTime {
+    /// Steps per window.
+    pub steps: u32,
+    /// Windows in flight; 1 with one step is decoding with a readback per token.
+    pub in_flight: u32,
+    /// Milliseconds per token, host work and readback included.
+    pub ms_per_token: f64,
+    /// Dispatches per step.
+    pub dispatches: u32,
+}
+
+/// Tokens decoded per figure.
+const DECODE_TOKENS: u32 = 96;
+
+/// Submissions timed per figure; the median is reported.
+const SAMPLES: usize = 7;
+/// Milliseconds a timed submission should last, so that its own cost vanishes.
+const SUBMISSION_MS: f64 = 20.0;
+/// Steps of one submission at most: what a watchdog allows on a slow device.
+const STEPS_MAX: u32 = 64;
+
+impl Runner {
+    /// Times steps of each bucket up to `tokens_max` at cache length `base`, warm, as medians. The cache rows behind
+    /// `base` are overwritten and no token is emitted.
+    pub async fn time_steps(&mut self, base: u32, tokens_max: u32) -> Result<Vec<StepTime>, GpuError> {
+        let limit = tokens_max.min(self.plan.request.logits_rows);
+        let mut times = Vec::new();
+        for tokens in matrix::BUCKETS.into_iter().filter(|b| *b <= limit) {
+            let batch = self.batch(tokens, Product::Lane(tokens), false, base + tokens);
+            self.compile_step(batch).await?;
+            // Warm-up, and how many steps fill a submission.
+            let (first, dispatches) = self.time_submission(batch, base, 1).await?;
+            let (second, _) = self.time_submission(batch, base, 1).await?;
+            let steps = (SUBMISSION_MS / first.min(second).max(0.01)).clamp(2.0, f64::from(STEPS_MAX)) as u32;
+            let mut samples = Vec::new();
+            for _ in 0..SAMPLES {
+                // The difference of a long and a short submission leaves out what a submission itself costs.
+                let (long, _) = self.time_submission(batch, base, 1 + steps).await?;
+                let (short, _) = self.time_submission(batch, base, 1).await?;
+                samples.push((long - short) / f64::from(steps));
+            }
+            times.push(StepTime { tokens, ms: median(samples), dispatches });
+        }
+        Ok(times)
+    }
+
+    /// Times plain decoding from cache length `base` on, in windows of `steps` with `in_flight` submitted ahead of the
+    /// one being read: the median of windows after a warm-up.
+    pub async fn time_decode(
+        &mut self,
+        base: u32,
+        steps: u32,
+        in_flight: u32,
+    ) -> Result<DecodeTime, GpuError> {
+        self.begin(&self.endless())?;
+        let control = self.buffers.get(BufferOwner::Control)?;
+        self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&[base, 1]));
+        self.positions_bound = base;
+        let room =
+            (self.plan.request.context_len - base.min(self.plan.request.context_len)).saturating_sub(1);
+        let windows = DECODE_TOKENS.min(room) / steps;
+        let (mut pending, mut marks, mut dispatches) = (VecDeque::new(), Vec::new(), 0);
+        for _ in 0..windows {
+            pending.push_back(self.window(steps)?);
+            if pending.len() as u32 == in_flight
+                && let Some(oldest) = pending.pop_front()
+            {
+                dispatches = oldest.await?.dispatches / steps;
+                marks.push(Instant::now());
+            }
+        }
+        for rest in pending {
+            rest.await?;
+        }
+        let intervals: Vec<f64> = marks.windows(2).map(|m| (m[1] - m[0]).as_secs_f64() * 1e3).collect();
+        // The first windows warm the device up.
+        let warm = intervals.len() / 4;
+        let ms = median(intervals.into_iter().skip(warm).collect());
+        Ok(DecodeTime { steps, in_flight, ms_per_token: ms / f64::from(steps), dispatches })
+    }
+
+    /// Times a prompt batch of `tokens` tokens at position 0: milliseconds, the median of several.
+    pub async fn time_prefill(&mut self, tokens: u32) -> Result<f64, GpuError> {
+        let ids: Vec<u32> = (0..tokens).map(|i| i % self.program.vocabulary_len).collect();
+        let mut samples = Vec::new();
+        for _ in 0..SAMPLES {
+            self.begin(&self.endless())?;
+            let start = Instant::now();
+            self.prefill(0, &ids, true)?.await?;
+            samples.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        Ok(median(samples))
+    }
+
+    /// A request that only the context ends.
+    fn endless(&self) -> RequestSetup {
+        RequestSetup {
+            end_ids: Vec::new(),
+            context_len: self.plan.request.context_len,
+            token_limit: u32::MAX,
+            hash_logits: false,
+        }
+    }
+
+    async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
+        let mut kernels = vec![Kernel::Choose];
+        for op in &self.body {
+            visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
+        }
+        kernels.extend(
+            self.head_all.iter().map(|page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0),
+        );
+        self.resolve(kernels, &mut |_, _| ()).await
+    }
+
+    async fn time_submission(&mut self, batch: Batch, base: u32, steps: u32) -> Result<(f64, u32), GpuError> {
+        let control = self.buffers.get(BufferOwner::Control)?;
+        let words = [base, batch.tokens, self.plan.request.context_len, 0];
+        self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
+        let start = Instant::now();
+        let report = self.submit(|runner, recorder| {
+            for _ in 0..steps {
+                for op in &runner.body {
+                    recorder.op(op, batch)?;
+                }
+                recorder.multiply(&runner.head_all, batch.product, batch)?;
+                let grid = [choose::SLICES, batch.tokens, 1];
+                recorder.dispatch(runner.choose.kernel, &runner.choose.group, grid)?;
+            }
+            Ok(())
+        })?;
+        let report = report.await?;
+        Ok((start.elapsed().as_secs_f64() * 1e3, report.dispatches))
+    }
+}
+
+/// The middle of the samples.
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples.get(samples.len() / 2).copied().unwrap_or(0.0)
+}

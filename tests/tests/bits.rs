@@ -1,0 +1,106 @@
+//! The bits of a run do not depend on windows, batches, prefixes, head groups or page cuts.
+
+use std::io::Cursor;
+
+use fanlight_gpu::{AdapterPreference, Device};
+use fanlight_messages::TensorType;
+use fanlight_messages::device::RequestSetup;
+use fanlight_messages::plan::KvFormat;
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions};
+use fanlight_tests::synth::{Architecture, tiny};
+use futures::executor::block_on;
+
+fn device() -> Device {
+    block_on(Device::open(AdapterPreference::HighPerformance))
+        .expect("a GPU adapter is required by this test")
+}
+
+fn setup(token_limit: u32) -> RequestSetup {
+    RequestSetup { end_ids: vec![], context_len: 512, token_limit, hash_logits: true }
+}
+
+fn prompt(len: u32) -> Vec<u32> {
+    (0..len).map(|i| (i * 29 + 3) % 250).collect()
+}
+
+fn model(architecture: Architecture, tensor_type: TensorType) -> Vec<u8> {
+    tiny(architecture, tensor_type, 11).build().unwrap().to_bytes()
+}
+
+fn load(device: &Device, bytes: &[u8], options: RigOptions) -> Rig {
+    Rig::load(device, &mut Cursor::new(bytes.to_vec()), options).unwrap()
+}
+
+/// Every way to the same tokens gives `expected`.
+fn check_all_ways(rig: &mut Rig, prompt: &[u32], expected: &GreedyRun) {
+    for chunk in [1, 7, 32, 512] {
+        for steps in [1, 2, 4] {
+            let run = rig.greedy(prompt, 0, chunk, steps, &setup(12)).unwrap();
+            assert_eq!(&run, expected, "chunks of {chunk}, windows of {steps}");
+        }
+    }
+    // The cache holds the prompt now: a reused prefix of any length.
+    for base in [1, 33, prompt.len() as u32 - 1] {
+        let run = rig.greedy(prompt, base, 512, 4, &setup(12)).unwrap();
+        assert_eq!(&run, expected, "prefix of {base} reused");
+    }
+}
+
+#[test]
+fn windows_batches_and_prefixes_do_not_move_a_bit() {
+    let device = device();
+    for (architecture, tensor_type, kv_format) in [
+        (Architecture::Llama, TensorType::Q4_1, KvFormat::F16),
+        (Architecture::Gemma3, TensorType::Q6K, KvFormat::F16),
+        (Architecture::Qwen2, TensorType::F16, KvFormat::F32),
+    ] {
+        let bytes = model(architecture, tensor_type);
+        let mut rig = load(&device, &bytes, RigOptions { kv_format, ..RigOptions::default() });
+        let prompt = prompt(70);
+        let expected = rig.greedy(&prompt, 0, 512, 1, &setup(12)).unwrap();
+        assert_eq!(expected.ids.len(), 12);
+        check_all_ways(&mut rig, &prompt, &expected);
+        // Another prompt has another hash: the comparison can fail.
+        let other = rig.greedy(&prompt[1..], 0, 512, 1, &setup(12)).unwrap();
+        assert_ne!(other.hash, expected.hash);
+    }
+}
+
+#[test]
+fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
+    let device = device();
+    let bytes = model(Architecture::Llama, TensorType::Q4_0);
+    let prompt = prompt(20);
+    let mut whole = load(&device, &bytes, RigOptions::default());
+    let expected = whole.greedy(&prompt, 0, 512, 2, &setup(8)).unwrap();
+    // D01: every buffer must fit a binding of this size. One KV head's cache is 576 · 16 · 2 bytes.
+    let limit = 32 << 10;
+    let options =
+        RigOptions { binding_bytes_max: limit, batch_tokens: 8, logits_rows: 1, ..RigOptions::default() };
+    let mut cut = load(&device, &bytes, options);
+    let pages = cut.runner.plan().pages.len();
+    assert!(pages > cut.program.matrices.len(), "{pages} pages: nothing was cut");
+    assert!(cut.runner.plan().kv_group_heads.iter().any(|heads| *heads < 2), "no head group was cut");
+    let run = cut.greedy(&prompt, 0, 8, 2, &setup(8)).unwrap();
+    assert_eq!(run, expected);
+}
+
+#[test]
+fn end_ids_limits_and_context_end_the_run_on_the_gpu() {
+    let device = device();
+    let bytes = model(Architecture::Qwen3, TensorType::Q8_0);
+    let mut rig = load(&device, &bytes, RigOptions::default());
+    let prompt = prompt(9);
+    let free = rig.greedy(&prompt, 0, 512, 1, &setup(16)).unwrap();
+    assert_eq!((free.ids.len(), free.end), (16, 2), "the token limit ends it");
+    for steps in [1, 2, 4] {
+        let at = free.ids.iter().position(|id| *id != free.ids[0]).unwrap_or(0);
+        let stop = RequestSetup { end_ids: vec![free.ids[at]], ..setup(16) };
+        let run = rig.greedy(&prompt, 0, 512, steps, &stop).unwrap();
+        assert_eq!((&run.ids[..], run.end), (&free.ids[..at], 1), "an end id is not emitted");
+        let full = RequestSetup { context_len: 14, ..setup(16) };
+        let run = rig.greedy(&prompt, 0, 512, steps, &full).unwrap();
+        // Nine prompt positions, five more: six tokens come out, the last of them has no position.
+        assert_eq!((&run.ids[..], run.end), (&free.ids[..6], 3), "windows of {steps}");
+    }
+}

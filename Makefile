@@ -12,7 +12,7 @@ help:
 	@echo 'make test         every test; GPU and browser must be there'
 	@echo 'make test-models  the tests with the larger real models (1 GB is fetched)'
 	@echo 'make lint         formatting, clippy for both targets, docs, rules'
-	@echo 'make web          build the page into host-web/dist'
+	@echo 'make web          build the page into host-web/dist; serve it with: node host-web/serve.mjs'
 
 setup:
 	bash tests/setup.sh
@@ -36,5 +36,10 @@ test-models:
 lint:
 	python3 tests/run_tests.py --only fmt clippy clippy-web docs rules
 
-web:
+web: host-web/node_modules/.package-lock.json
+	rm -rf host-web/dist
 	cargo run --package xtask -- web
+	npm run build --prefix host-web
+
+host-web/node_modules/.package-lock.json: host-web/package-lock.json
+	npm ci --prefix host-web --no-audit --no-fund

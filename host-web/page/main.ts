@@ -122,9 +122,9 @@ async function reply(text: string): Promise<void> {
   answer.item.scrollIntoView({ block: "end" });
   try {
     const tokenLimit = elements.tokens.valueAsNumber || 0;
-    const end = await client.ask("generate", { prompt, tokenLimit }, (event) => {
-      if (event.type === "tokens") return answer.append(event.text, event.ids);
-      if (event.type === "prefilled") answer.remark(`Reading: ${event.done} of ${event.total} tokens`);
+    const end = await client.ask("generate", { prompt, tokenLimit }, async (event) => {
+      if (event.type === "tokens") await answer.append(event.text, event.ids);
+      else if (event.type === "prefilled") answer.remark(`Reading: ${event.done} of ${event.total} tokens`);
     });
     answer.finish(end.text, noteFor(end, on));
     if (!isPlain) turns = [...asked, { role: "assistant", content: answer.text }];

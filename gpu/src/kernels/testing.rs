@@ -136,6 +136,16 @@ impl Place<'_> {
     pub(super) fn assert_untouched(self, got: &[u32]) {
         self.assert(&vec![Wanted::Untouched; got.len()], got);
     }
+
+    /// Every row but one has the bits of another run.
+    pub(super) fn assert_same_beside(self, row: usize, other: &[u32], got: &[u32]) {
+        let wanted: Vec<Wanted> = other
+            .iter()
+            .enumerate()
+            .map(|(at, word)| if at / self.row_len == row { Wanted::Anything } else { Wanted::Bits(*word) })
+            .collect();
+        self.assert(&wanted, got);
+    }
 }
 
 /// A value and the sum of the magnitudes that rounding errors are relative to.
@@ -157,9 +167,6 @@ impl Sum {
         Wanted::Near { value: self.value, bound: roundings * ROUNDING * self.magnitude + floor }
     }
 }
-
-/// The smallest normal f32: devices may flush what is below.
-pub(super) const FLUSHED: f64 = f32::MIN_POSITIVE as f64;
 
 const PLACE: Place<'static> = Place { kernel: "matrix", case: "Q4_0", what: "output", row_len: 3 };
 

@@ -1,5 +1,10 @@
 //! Gate function times up projection, quantised.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::source::{RenderError, Shader, render};
 use super::{GateFunction, SlabLayout, format};
 use minijinja::context;

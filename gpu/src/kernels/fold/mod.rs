@@ -1,5 +1,10 @@
 //! Folds attention chunks left to right and quantises the row.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::activate::row_groups;
 use super::source::{RenderError, Shader, render};
 use super::{SlabLayout, attention, format};

@@ -1,5 +1,10 @@
 //! Residual add, RMS norm (Zhang and Sennrich 2019) and quantisation of a row.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::source::{RenderError, Shader, render};
 use super::{SlabLayout, format};
 use minijinja::context;

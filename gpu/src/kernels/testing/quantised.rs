@@ -2,7 +2,8 @@
 
 use fanlight_messages::layout::SlabLayout;
 
-use super::{Mismatch, Place, SENTINEL, Wanted};
+use super::{Mismatch, Place, ROUNDING, SENTINEL, Sum, Wanted};
+use crate::lab::{Lab, LabBuffer};
 
 /// An element before quantisation and how far the kernel's own may be from it.
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +11,16 @@ pub(in crate::kernels) struct Element {
     pub(in crate::kernels) value: f64,
     pub(in crate::kernels) bound: f64,
 }
+
+impl Element {
+    /// Within `roundings` roundings of a sum's magnitude.
+    pub(in crate::kernels) fn of(sum: Sum, roundings: f64) -> Self {
+        Self { value: sum.value, bound: roundings * ROUNDING * sum.magnitude + FLUSHED }
+    }
+}
+
+/// Below the smallest normal f32 a device may flush to zero.
+const FLUSHED: f64 = f32::MIN_POSITIVE as f64;
 
 /// The planes that a kernel wrote, `[row][position]`.
 #[derive(Debug, Clone)]
@@ -68,15 +79,85 @@ pub(in crate::kernels) fn compare(
     }
 }
 
-/// Like [`compare`], and panics with the message.
-pub(in crate::kernels) fn assert(
-    place: Place,
+/// The output buffers of a kernel that quantises, at their binding numbers.
+pub(in crate::kernels) struct Outputs {
     layout: SlabLayout,
-    rows: &[Option<Vec<Element>>],
-    got: &Planes,
-) {
-    if let Err(mismatch) = compare(place, layout, rows, got) {
-        panic!("{mismatch}");
+    rows: usize,
+    keeps_values: bool,
+    buffers: [LabBuffer; 4],
+}
+
+impl Outputs {
+    /// Sentinels, and a fault flag that is down.
+    pub(in crate::kernels) async fn new(
+        lab: &Lab,
+        layout: SlabLayout,
+        rows: usize,
+        keeps_values: bool,
+    ) -> Self {
+        let blocks = rows * layout.padded_blocks() as usize;
+        let words = |len: usize| vec![SENTINEL; len];
+        let buffers = [
+            lab.words(&words(blocks * 8)).await.expect("a buffer"),
+            lab.words(&words(blocks * 2)).await.expect("a buffer"),
+            lab.words(&words(blocks * 32)).await.expect("a buffer"),
+            lab.zeros(1).await.expect("a buffer"),
+        ];
+        Self { layout, rows, keeps_values, buffers }
+    }
+
+    /// Codes at 3, meta at 4, values at 5, the fault flag at 6.
+    pub(in crate::kernels) fn bindings(&self) -> impl Iterator<Item = (u32, &LabBuffer)> {
+        (3u32..).zip(&self.buffers)
+    }
+
+    /// The planes and the fault flag.
+    pub(in crate::kernels) async fn read(&self, lab: &Lab) -> (Planes, u32) {
+        let blocks = self.rows * self.layout.padded_blocks() as usize;
+        let [codes, meta, values, faults] = &self.buffers;
+        let codes = lab.read(codes, blocks * 8).await.expect("a readback");
+        let meta = lab.read(meta, blocks * 2).await.expect("a readback");
+        let values = lab.read(values, blocks * 32).await.expect("a readback");
+        let faults = lab.read(faults, 1).await.expect("a readback");
+        (Planes { codes, meta, values: self.keeps_values.then_some(values) }, faults[0])
+    }
+}
+
+impl Planes {
+    /// Panics unless every block of every row is as wanted; a row of `None` must be untouched.
+    pub(in crate::kernels) fn assert(&self, place: Place, layout: SlabLayout, rows: &[Option<Vec<Element>>]) {
+        if let Err(mismatch) = compare(place, layout, rows, self) {
+            panic!("{mismatch}");
+        }
+    }
+
+    /// Panics unless all is as it was.
+    pub(in crate::kernels) fn assert_untouched(&self, place: Place) {
+        Place { what: "codes", row_len: self.codes.len(), ..place }.assert_untouched(&self.codes);
+        Place { what: "meta", row_len: self.meta.len(), ..place }.assert_untouched(&self.meta);
+        if let Some(values) = &self.values {
+            Place { what: "elements", row_len: values.len(), ..place }.assert_untouched(values);
+        }
+    }
+
+    /// Panics unless every row but one has the bits of another run.
+    pub(in crate::kernels) fn assert_same_beside(
+        &self,
+        place: Place,
+        layout: SlabLayout,
+        row: usize,
+        other: &Self,
+    ) {
+        let padded = layout.padded_blocks() as usize;
+        Place { what: "codes", row_len: padded * 8, ..place }.assert_same_beside(
+            row,
+            &other.codes,
+            &self.codes,
+        );
+        Place { what: "meta", row_len: padded * 2, ..place }.assert_same_beside(row, &other.meta, &self.meta);
+        if let (Some(values), Some(other)) = (&self.values, &other.values) {
+            Place { what: "elements", row_len: padded * 32, ..place }.assert_same_beside(row, other, values);
+        }
     }
 }
 

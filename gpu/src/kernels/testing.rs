@@ -1,5 +1,6 @@
 //! What the kernel tests share: the lab, control blocks, and comparison of an answer with what a twin wants.
 
+pub(super) mod cache;
 pub(super) mod file;
 pub(super) mod product;
 pub(super) mod quantised;

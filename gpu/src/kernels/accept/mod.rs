@@ -6,7 +6,7 @@ mod cases;
 mod twin;
 
 use super::source::{RenderError, Shader, render};
-use fanlight_messages::control::{END_IDS_MAX, END_IDS_WORD, RING_LEN, RING_WORD};
+use fanlight_messages::control::{END_IDS_WORD, RING_LEN, RING_WORD};
 use minijinja::context;
 
 pub(super) fn shader() -> Result<Shader, RenderError> {
@@ -14,7 +14,7 @@ pub(super) fn shader() -> Result<Shader, RenderError> {
         "accept".into(),
         &["accept"],
         context! {
-            end_ids_word => END_IDS_WORD, end_ids_max => END_IDS_MAX, ring_word => RING_WORD, ring_len => RING_LEN,
+            end_ids_word => END_IDS_WORD, ring_word => RING_WORD, ring_len => RING_LEN,
         },
         Vec::new(),
     )

@@ -1,6 +1,11 @@
 //! Softmax attention over 64-position chunks with an online, left-to-right fold (Milakov and Gimelshein 2018), in
 //! three forms that agree in every bit.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::KvFormat;
 use super::heads::kv_name;
 use super::source::{RenderError, Shader, render};

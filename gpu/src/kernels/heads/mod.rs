@@ -1,5 +1,10 @@
 //! From the q|k|v row to scaled queries and cache rows.
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod twin;
+
 use super::KvFormat;
 use super::source::{RenderError, Shader, render};
 use minijinja::context;

@@ -1,5 +1,5 @@
-// Serves the built page on this computer only: `node serve.mjs [--port N] [--models FOLDER]`. Any static server with
-// ranges and the right media types does as well.
+// Serves the built page on this computer only: `node serve.mjs [--port N] [--models FOLDER]`. Any static
+// server with ranges and the right media types does as well.
 
 import fs from "node:fs";
 import http from "node:http";

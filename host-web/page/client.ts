@@ -1,6 +1,7 @@
 // The page's side of the worker: asks, listens, and notices when the worker is gone.
 
-import type { Failure, FromWorker, Progress, ReplyEvent, Requests, RequestName, ToWorker } from "./protocol.js";
+import type { Failure, FromWorker, Progress, ReplyEvent, Requests, RequestName, ToWorker }
+  from "./protocol.js";
 import { LOCK_PREFIX } from "./protocol.js";
 
 /** A failure of the engine, or the end of its worker (kind `worker-died`). */
@@ -35,7 +36,7 @@ export class EngineClient {
   /** `onEnd` hears when a worker ended, and with it the model that it held. */
   constructor(private readonly onEnd: (failure: EngineFailure) => void) {}
 
-  /** Asks the worker, a fresh one when there is none. Events are acknowledged once `heard` is through with them. */
+  /** Asks the worker, a fresh one when there is none. An event is acknowledged once `heard` has ended. */
   async ask<N extends RequestName>(
     name: N,
     fields: Requests[N]["ask"],

@@ -36,7 +36,8 @@ export function types(card: ModelCard): string {
 }
 
 function speed(tokens: number, microseconds: number): string {
-  return tokens > 0 && microseconds > 0 ? `${((tokens * 1e6) / microseconds).toFixed(1)} tok/s` : "not measured";
+  if (tokens === 0 || microseconds === 0) return "not measured";
+  return `${((tokens * 1e6) / microseconds).toFixed(1)} tok/s`;
 }
 
 /** What was measured, over how many tokens, on what. */

@@ -210,7 +210,7 @@ async function begin(): Promise<void> {
     const from = { url: new URL(url, location.href).href };
     if (!wasKilled()) return await load(from);
     source = from;
-    showAlert("The last load did not end", "The browser may have run out of memory while the model was loaded.");
+    showAlert("The last load did not end", "The browser may have run out of memory meanwhile.");
     refresh();
     return;
   }

@@ -8,7 +8,7 @@ import type { ModelCard, Progress } from "./protocol.js";
 /** Where a model comes from. */
 export type ModelSource = { files: File[] } | { url: string };
 
-/** Set while an address is loaded, so that a page which the browser killed meanwhile does not try again by itself. */
+/** Set while a model is loaded, so that a page which the browser killed meanwhile does not try again. */
 const UNFINISHED = "fanlight-unfinished-load";
 
 /** True when the last load of this tab never ended. */

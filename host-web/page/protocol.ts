@@ -1,10 +1,11 @@
-// What the page and its worker say to each other. Types that the engine defines come from the generated package.
+// What the page and its worker say to each other. Types that the engine defines come from the generated
+// package.
 
 import type {
-  Adapter, Failure, FailureKind, LoadOptions, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification,
+  Adapter, Failure, LoadOptions, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification,
 } from "./fanlight.js";
 
-export type { Adapter, Failure, FailureKind, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification };
+export type { Adapter, Failure, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification };
 
 /** What the page can ask: the fields of the question, what is told meanwhile, and the answer. */
 export interface Requests {

@@ -1,5 +1,7 @@
-// The dedicated worker that owns the engine: it turns questions of the page into calls, and answers into messages.
+// The dedicated worker that owns the engine: it turns questions of the page into calls, and answers into
+// messages.
 
+import { describe } from "./adapter.js";
 import init, { Engine, prepareWorker } from "./fanlight.js";
 import type { Failure, FromWorker, Progress, Question, ReplyEvent, Requests, RequestName, ToWorker }
   from "./protocol.js";
@@ -61,7 +63,7 @@ async function answer(id: number, question: Question): Promise<Requests[RequestN
   const running = await started();
   switch (question.name) {
     case "open":
-      return running.adapter();
+      return await describe(running.adapter());
     case "loadFiles":
       return await running.loadFiles(question.files, question.options, progress);
     case "loadUrl":

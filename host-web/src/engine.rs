@@ -98,8 +98,8 @@ impl Engine {
         self.load(opening, options, on_progress, stop.clone()).await
     }
 
-    /// Generates a reply. `on_event` is awaited: as long as its promise is pending, at most a few windows more are
-    /// computed.
+    /// Generates a reply. `on_event` is awaited: as long as its promise is pending, at most a few windows
+    /// more are computed.
     ///
     /// # Errors
     /// A [`Failure`]; the next request is served.

@@ -1,7 +1,7 @@
 //! The engine as WebAssembly, for one dedicated worker of the page.
 //!
-//! The worker's script (`page/worker.ts`) is the only caller. Nothing here waits synchronously, and every failure
-//! is a [`error::Failure`].
+//! The worker's script (`page/worker.ts`) is the only caller. Nothing here waits synchronously, and every
+//! failure is a [`error::Failure`].
 
 pub mod engine;
 pub mod error;

@@ -22,7 +22,8 @@ fn report(info: &PanicHookInfo<'_>) {
     }
 }
 
-/// Prepares a fresh worker: `on_panic` is called with the text of the first panic, and warnings go to the console.
+/// Prepares a fresh worker: `on_panic` is called with the text of the first panic, and warnings go to the
+/// console.
 #[wasm_bindgen(js_name = prepareWorker)]
 pub fn prepare_worker(#[wasm_bindgen(unchecked_param_type = "(text: string) => void")] on_panic: Function) {
     LISTENER.with(|place| place.replace(Some(on_panic)));

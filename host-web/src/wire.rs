@@ -1,4 +1,5 @@
-//! What crosses the border between the worker's script and the engine. The page's types are generated from these.
+//! What crosses the border between the worker's script and the engine. The page's types are generated from
+//! these.
 
 use serde::{Deserialize, Serialize};
 use tsify::Tsify;

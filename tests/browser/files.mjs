@@ -1,5 +1,5 @@
-// The files that the tests hand to the page: synthetic models, damaged ones, real ones, and what the command line
-// makes of the same prompt.
+// The files that the tests hand to the page: synthetic models, damaged ones, real ones, and what the
+// command line makes of the same prompt.
 
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";

@@ -63,8 +63,8 @@ const FLAWS = {
   },
   /** A part of the compressed file. */
   compressed: ({ response, file, range, size }) => {
-    const headers = { "content-range": `bytes ${range.start}-${range.end}/${size}`, "content-encoding": "gzip" };
-    response.writeHead(206, headers);
+    const headers = { "content-range": `bytes ${range.start}-${range.end}/${size}` };
+    response.writeHead(206, { ...headers, "content-encoding": "gzip" });
     response.end(zlib.gzipSync(part(file, range)));
   },
   /** Another version of the file from the third request on. */
@@ -96,7 +96,7 @@ const FLAWS = {
   },
 };
 
-/** A server of `folders`; `requests` collects method, address and range of everything under models and flaws. */
+/** A server of `folders`; its `requests` collects method, address and range of every request for a model. */
 export async function flawedServer(folders) {
   const page = pageServer(folders);
   const counts = new Counts();

@@ -1,5 +1,5 @@
-// Starts headless Chromium on the software adapter and a server of the built page, and drives the page as a visitor
-// would: real file input, real keys, what is to be read on the screen.
+// Starts headless Chromium on the software adapter and a server of the built page, and drives the page as a
+// visitor would: real file input, real keys, what is to be read on the screen.
 
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -20,22 +20,21 @@ export const PATIENCE_MS = 300_000;
 const FLAGS = [
   "--headless=new", "--no-sandbox", "--disable-gpu-sandbox", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
+  "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
 ];
-const WEBGPU_FLAGS = ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"];
-const NO_WEBGPU_FLAGS = ["--disable-features=WebGPU,WebGPUService", "--disable-blink-features=WebGPU"];
 
 /** A browser; one that does not start is a failure, never a skipped test. */
-export function launch({ hasWebGpu = true } = {}) {
+export function launch() {
   return chromium.launch({
     executablePath: process.env.FANLIGHT_BROWSER ?? "/usr/bin/chromium",
-    args: [...FLAGS, ...(hasWebGpu ? WEBGPU_FLAGS : NO_WEBGPU_FLAGS)],
+    args: FLAGS,
   });
 }
 
 /** A browser and a server of the page and of `models`, to be closed after the tests. */
-export async function stage(models, options) {
+export async function stage(models) {
   const server = await flawedServer({ "/": DIST, "/models/": models });
-  const browser = await launch(options);
+  const browser = await launch();
   const { port } = server.address();
   return {
     browser,

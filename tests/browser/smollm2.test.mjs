@@ -9,7 +9,7 @@ import { stage, Visit } from "./harness.mjs";
 const NAME = "smollm2-135m-instruct-q4_1.gguf";
 /** Few: a processor computes. */
 const TOKENS = 6;
-/** Where the reference's first two candidates are closer than this, another order of sums may choose the other. */
+/** Where the reference's first two candidates are closer, another order of sums may choose the other. */
 const MARGIN_MIN = 0.5;
 let on;
 

@@ -1,4 +1,5 @@
-// The proof on the visitor's device: every pair of pipelines agrees in every bit, also through the browser's compiler.
+// The proof on the visitor's device: every pair of pipelines agrees in every bit, also through the
+// browser's compiler.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

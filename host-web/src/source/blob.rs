@@ -7,8 +7,8 @@ use wasm_bindgen_futures::JsFuture;
 
 use crate::error::text_of;
 
-/// Bytes asked of the browser at once: large enough that the cost of a call vanishes, small enough that the copies
-/// which the browser makes, and frees when it likes, stay small beside any model.
+/// Bytes asked of the browser at once: large enough that the cost of a call vanishes, small enough that the
+/// copies which the browser makes, and frees when it likes, stay small beside any model.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// A file of the visitor's, or any other blob.

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::error::{HttpError, advice};
 
-/// The parts of an answer's head that count. A header that a server of another site does not expose is `None`.
+/// The parts of an answer's head that count. A header that a server of another site does not expose is
+/// `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Head {
     /// Status code.
@@ -38,8 +39,8 @@ struct ContentRange {
     len: u64,
 }
 
-/// Reads `bytes FIRST-LAST/LENGTH` or `bytes */LENGTH`. An unknown length (`*`) is not accepted: it is what a load
-/// is planned with.
+/// Reads `bytes FIRST-LAST/LENGTH` or `bytes */LENGTH`. An unknown length (`*`) is not accepted: it is what
+/// a load is planned with.
 fn parse(text: &str) -> Option<ContentRange> {
     let (unit, rest) = text.trim().split_once(' ')?;
     if !unit.eq_ignore_ascii_case("bytes") {

@@ -76,8 +76,8 @@ pub enum HttpError {
     },
     /// The range of the answer is not to be seen.
     #[error(
-        "{host} answered with a part of the file but not with which (no readable content-range): the server must \
-         send it, and to other sites with access-control-expose-headers: content-range, content-encoding, etag"
+        "{host} answered with a part of the file but not with which (no readable content-range): the server \
+         must send it, and let other sites read it (access-control-expose-headers: content-range, etag)"
     )]
     HiddenRange {
         /// Who answered.
@@ -115,8 +115,9 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// Whether asking again may help. `has_served` says that the same address has served a range before: a refusal
-    /// after that is most often a signed address that has expired, and asking the original address renews it.
+    /// Whether asking again may help. `has_served` says that the same address has served a range before: a
+    /// refusal after that is most often a signed address that has expired, and asking the original address
+    /// renews it.
     pub fn is_transient(&self, has_served: bool) -> bool {
         match self {
             Self::Network { .. } | Self::Broken { .. } => true,

@@ -1,4 +1,5 @@
-//! An address as a byte source: every read is a range request whose answer is checked before a byte of it is used.
+//! An address as a byte source: every read is a range request whose answer is checked before a byte of it
+//! is used.
 
 mod answer;
 mod error;
@@ -29,8 +30,8 @@ pub struct HttpSource {
 }
 
 impl HttpSource {
-    /// Asks for the first byte and learns length and version from the answer. `stop` breaks off this and every read
-    /// once it is set.
+    /// Asks for the first byte and learns length and version from the answer. `stop` breaks off this and
+    /// every read once it is set.
     ///
     /// # Errors
     /// Any [`HttpError`].

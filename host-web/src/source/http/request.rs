@@ -118,8 +118,8 @@ impl Answer {
         }
     }
 
-    /// Copies the body into `buffer`, which must be exactly as long. `received` counts what has arrived, also when
-    /// the body breaks off.
+    /// Copies the body into `buffer`, which must be exactly as long. `received` counts what has arrived,
+    /// also when the body breaks off.
     pub async fn read_into(&self, buffer: &mut [u8], received: &mut usize) -> Result<(), HttpError> {
         let (host, wanted) = (&self.target.host, buffer.len());
         let broken = |received: usize, reason: String| HttpError::Broken {

@@ -7,3 +7,4 @@ mod faults;
 mod load;
 mod reply;
 mod rig;
+mod submitter;

@@ -85,10 +85,10 @@ impl From<RecordSample> for SampleWire {
 
 impl From<&SnapshotTaken> for SnapshotWire {
     fn from(snapshot: &SnapshotTaken) -> Self {
-        let trace = snapshot.trace.iter().map(|(at_us, sample)| TraceWire {
-            at_us: *at_us,
-            sample: SampleWire::from(*sample),
-        });
+        let trace = snapshot
+            .trace
+            .iter()
+            .map(|(at_us, sample)| TraceWire { at_us: *at_us, sample: SampleWire::from(*sample) });
         Self {
             version: 1,
             prompt_us: (&snapshot.prompt_us).into(),

@@ -42,14 +42,20 @@ export function rangeOf(header, size) {
   return start <= end ? { start, end } : undefined;
 }
 
+/** The version of a file. */
+export function etagOf(file) {
+  const { size, mtimeMs } = fs.statSync(file);
+  return `"${size}-${mtimeMs}"`;
+}
+
 /** Answers with a file, or with the range of it that was asked for. */
 export function sendFile(request, response, file) {
-  const { size, mtimeMs } = fs.statSync(file);
+  const { size } = fs.statSync(file);
   const range = rangeOf(request.headers.range, size);
   response.setHeader("content-type", TYPES[path.extname(file)] ?? "application/octet-stream");
   response.setHeader("accept-ranges", "bytes");
   response.setHeader("cache-control", "no-cache");
-  response.setHeader("etag", `"${size}-${mtimeMs}"`);
+  response.setHeader("etag", etagOf(file));
   if (range === undefined) {
     response.writeHead(416, { "content-range": `bytes */${size}` }).end();
     return;

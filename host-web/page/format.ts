@@ -77,5 +77,6 @@ export function sentence(failure: EngineFailure): string {
     ? `the engine's worker ended (${failure.message}): load the model again`
     : failure.message;
   const end = /[.!?]$/.test(text) ? "" : ".";
-  return text.charAt(0).toUpperCase() + text.slice(1) + end;
+  // A word begins with a capital; the name of a file or a host stays as it is.
+  return text.replace(/^[a-z]+(?=[ ,])/, (word) => word.charAt(0).toUpperCase() + word.slice(1)) + end;
 }

@@ -15,6 +15,8 @@ let adapter: Adapter | null = null;
 let card: ModelCard | null = null;
 let source: ModelSource | null = null;
 let turns: Turns = [];
+/** Whether the last failure may pass when the same model is loaded once more. */
+let mayPass = false;
 
 const client = new EngineClient((failure) => {
   card = null;
@@ -39,7 +41,7 @@ function refresh(): void {
   elements.forget.disabled = !isIdle;
   elements.verify.disabled = !isIdle;
   elements.context.disabled = !isIdle;
-  elements.alertRetry.hidden = source === null || card !== null || !isIdle;
+  elements.alertRetry.hidden = source === null || card !== null || !isIdle || !mayPass;
   if (source) elements.alertRetry.textContent = `Load ${sourceName(source)} again`;
 }
 
@@ -50,6 +52,7 @@ function showAlert(heading: string, text: string): void {
 }
 
 function showFailure(failure: EngineFailure): void {
+  mayPass = failure.kind !== "model" && failure.kind !== "request";
   showAlert(title(failure), sentence(failure));
 }
 
@@ -166,10 +169,10 @@ function takeParameters(parameters: URLSearchParams): void {
 function listen(): void {
   elements.files.addEventListener("change", () => {
     const files = [...(elements.files.files ?? [])];
-    // So that choosing the same file again is a change.
-    elements.files.value = "";
     if (files.length > 0) void load({ files });
   });
+  // So that choosing the same file again is a change.
+  elements.files.addEventListener("click", () => { elements.files.value = ""; });
   elements.picker.addEventListener("dragover", (event) => event.preventDefault());
   elements.picker.addEventListener("drop", (event) => {
     event.preventDefault();
@@ -210,6 +213,7 @@ async function begin(): Promise<void> {
     const from = { url: new URL(url, location.href).href };
     if (!wasKilled()) return await load(from);
     source = from;
+    mayPass = true;
     showAlert("The last load did not end", "The browser may have run out of memory meanwhile.");
     refresh();
     return;

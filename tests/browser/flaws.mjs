@@ -5,7 +5,7 @@ import fs from "node:fs";
 import http from "node:http";
 import zlib from "node:zlib";
 
-import { fileAt, pageServer, rangeOf, sendFile } from "../../host-web/serve.mjs";
+import { etagOf, fileAt, pageServer, rangeOf, sendFile } from "../../host-web/serve.mjs";
 
 /** How many requests each flawed address has had. */
 class Counts {
@@ -85,6 +85,7 @@ const FLAWS = {
       response.writeHead(206, {
         "content-range": `bytes ${range.start}-${range.end}/${size}`,
         "content-length": range.end - range.start + 1,
+        etag: etagOf(file),
       });
       response.write(part(file, { start: range.start, end: range.start + ((range.end - range.start) >> 1) }));
       setTimeout(() => response.destroy(), 50);

@@ -56,6 +56,22 @@ test("an answer grows on the page before it is complete", async () => {
   assert.equal(await visit.page.locator("#log").getAttribute("aria-live"), "polite");
 });
 
+test("nothing is wider than a phone, in either theme", async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    const context = await on.browser.newContext({ viewport: { width: 360, height: 700 }, colorScheme });
+    const page = await context.newPage();
+    await page.goto(`${on.origin}/`);
+    await page.locator("#files:enabled").waitFor();
+    await page.locator("#settings summary").click();
+    const [wanted, there] = await page.evaluate(() => {
+      const { scrollWidth, clientWidth } = document.documentElement;
+      return [scrollWidth, clientWidth];
+    });
+    assert.ok(wanted <= there, `${wanted} pixels wide, ${there} are there`);
+    await context.close();
+  }
+});
+
 test("e08: a stopped answer keeps its text, and the next question reuses the beginning", async () => {
   const visit = await Visit.open(on);
   await visit.pick(model);

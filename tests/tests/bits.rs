@@ -69,9 +69,10 @@ fn windows_batches_and_prefixes_do_not_move_a_bit() {
 #[test]
 fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
     let device = device();
-    let bytes = model(Architecture::Llama, TensorType::Q4_0);
+    let bytes = model(Architecture::Llama, TensorType::F32);
     let prompt = prompt(20);
-    let mut whole = load(&device, &bytes, RigOptions::default());
+    let options = RigOptions { context_len: 1024, ..RigOptions::default() };
+    let mut whole = load(&device, &bytes, options);
     let expected = whole.greedy(&prompt, 0, 512, 2, &setup(8)).unwrap();
     // D01: every buffer must fit a binding of this size. One KV head's cache is 576 · 16 · 2 bytes.
     let limit = 32 << 10;

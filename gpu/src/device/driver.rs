@@ -3,18 +3,36 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod imp {
+    use std::rc::Rc;
     use std::sync::mpsc;
 
-    /// Wakes the futures of finished submissions. Its thread ends when the last clone is dropped.
+    /// Wakes the futures of finished submissions. Dropping the last clone ends its thread and waits for it: a thread
+    /// that still holds the device while the process tears down crashes some drivers.
     #[derive(Clone, Debug)]
-    pub struct Driver(mpsc::Sender<wgpu::SubmissionIndex>);
+    pub struct Driver(Rc<Waiter>);
+
+    #[derive(Debug)]
+    struct Waiter {
+        submissions: Option<mpsc::Sender<wgpu::SubmissionIndex>>,
+        thread: Option<std::thread::JoinHandle<()>>,
+    }
+
+    impl Drop for Waiter {
+        fn drop(&mut self) {
+            self.submissions = None;
+            if let Some(thread) = self.thread.take() {
+                // It only waits for submissions already made; a panic there has been reported by the panic hook.
+                let _ = thread.join();
+            }
+        }
+    }
 
     impl Driver {
         /// Starts the waiting thread.
         pub fn new(device: &wgpu::Device) -> std::io::Result<Self> {
             let (sender, submissions) = mpsc::channel::<wgpu::SubmissionIndex>();
             let device = device.clone();
-            std::thread::Builder::new().name("gpu-wait".into()).spawn(move || {
+            let thread = std::thread::Builder::new().name("gpu-wait".into()).spawn(move || {
                 while let Ok(index) = submissions.recv() {
                     let wait = wgpu::PollType::Wait { submission_index: Some(index), timeout: None };
                     if let Err(error) = device.poll(wait) {
@@ -23,12 +41,14 @@ mod imp {
                     }
                 }
             })?;
-            Ok(Self(sender))
+            Ok(Self(Rc::new(Waiter { submissions: Some(sender), thread: Some(thread) })))
         }
         /// Callbacks registered so far for work up to `index` will be called.
         pub fn kick(&self, index: wgpu::SubmissionIndex) {
-            // The thread outlives every driver; a send fails only while the process is being torn down.
-            let _ = self.0.send(index);
+            if let Some(submissions) = &self.0.submissions {
+                // The thread outlives every driver; a send cannot fail before the drop above.
+                let _ = submissions.send(index);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::plan::BufferOwner;
+use fanlight_messages::program::Op;
 use web_time::Instant;
 
 use super::encode::{Batch, visit};
@@ -116,6 +117,78 @@ impl Runner {
             samples.push(start.elapsed().as_secs_f64() * 1e3);
         }
         Ok(median(samples))
+    }
+
+    /// Times the ops of each kind by themselves, all layers of a kind in one submission: (kind, milliseconds per step,
+    /// dispatches per step). Kinds overlap nowhere, so the sum is close to a step.
+    pub async fn time_ops(&mut self, base: u32, tokens: u32) -> Result<Vec<(String, f64, u32)>, GpuError> {
+        let batch = self.batch(tokens, Product::Lane(tokens), false, base + tokens);
+        self.compile_step(batch).await?;
+        let mut kinds: Vec<(String, Vec<usize>)> = Vec::new();
+        for (index, op) in self.program.body.iter().enumerate() {
+            let name = self.kind(op);
+            match kinds.iter_mut().find(|(kind, _)| *kind == name) {
+                Some((_, indices)) => indices.push(index),
+                None => kinds.push((name, vec![index])),
+            }
+        }
+        let mut times = Vec::new();
+        for (kind, indices) in kinds {
+            let (ms, dispatches) = self.time_subset(batch, base, &indices, false).await?;
+            times.push((kind, ms, dispatches));
+        }
+        let (ms, dispatches) = self.time_subset(batch, base, &[], true).await?;
+        times.push(("head and choice".to_owned(), ms, dispatches));
+        Ok(times)
+    }
+
+    fn kind(&self, op: &Op) -> String {
+        match op {
+            Op::Embed { .. } => "embed".to_owned(),
+            Op::Normalize { .. } => "normalize".to_owned(),
+            Op::Multiply { matrix, .. } => {
+                let spec = &self.program.matrices[matrix.index()];
+                format!("{} {}×{}", spec.tensor_type, spec.rows, spec.columns)
+            }
+            Op::Heads { .. } => "heads".to_owned(),
+            Op::Attend { .. } => "attend".to_owned(),
+            Op::Activate { .. } => "activate".to_owned(),
+        }
+    }
+
+    async fn time_subset(
+        &mut self,
+        batch: Batch,
+        base: u32,
+        indices: &[usize],
+        head: bool,
+    ) -> Result<(f64, u32), GpuError> {
+        const REPEATS: u32 = 8;
+        let mut samples = Vec::new();
+        let mut dispatches = 0;
+        for repeats in [1, 1 + REPEATS].repeat(SAMPLES) {
+            let control = self.buffers.get(BufferOwner::Control)?;
+            let words = [base, batch.tokens, self.plan.request.context_len, 0];
+            self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
+            let start = Instant::now();
+            let report = self.submit(|runner, recorder| {
+                for _ in 0..repeats {
+                    for index in indices {
+                        recorder.op(&runner.body[*index], batch)?;
+                    }
+                    if head {
+                        recorder.multiply(&runner.head_all, batch.product, batch)?;
+                        let grid = [choose::SLICES, batch.tokens, 1];
+                        recorder.dispatch(runner.choose.kernel, &runner.choose.group, grid)?;
+                    }
+                }
+                Ok(())
+            })?;
+            dispatches = report.await?.dispatches / repeats;
+            samples.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        let differences = samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect();
+        Ok((median(differences), dispatches))
     }
 
     /// A request that only the context ends.

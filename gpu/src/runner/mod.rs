@@ -332,6 +332,21 @@ impl Runner {
         Ok(words.into_iter().map(f32::from_bits).collect())
     }
 
+    /// The residual row of the last token after every op that adds to it, for comparing layers with a reference.
+    pub async fn trace_residual(&mut self, base: u32, tokens: &[u32]) -> Result<Vec<Vec<f32>>, GpuError> {
+        let batch = self.write_prompt(base, tokens)?;
+        let mut rows = Vec::new();
+        for (index, op) in self.program.clone().body.iter().enumerate() {
+            self.submit(|runner, recorder| recorder.op(&runner.body[index], batch))?.await?;
+            if let Op::Normalize { residual, .. } = op {
+                let len = self.program.values[residual.index()].len as usize;
+                let words = self.read_value(*residual, tokens.len() * len).await?;
+                rows.push(words[words.len() - len..].iter().map(|w| f32::from_bits(*w)).collect());
+            }
+        }
+        Ok(rows)
+    }
+
     /// The first `len` words of a value, for tests and measurements.
     pub async fn read_value(&self, value: ValueId, len: usize) -> Result<Vec<u32>, GpuError> {
         self.device.read_buffer(self.buffers.get(BufferOwner::Value(value))?, 4 * len as u64).await

@@ -52,6 +52,11 @@ fn main() -> anyhow::Result<()> {
             let time = block_on(rig.runner.time_decode(options.base, steps, in_flight))?;
             println!("{}", json!({"decode": format!("{time:?}")}));
         }
+        for tokens in [1, 8] {
+            for (kind, ms, dispatches) in block_on(rig.runner.time_ops(options.base, tokens))? {
+                println!("{}", json!({"op": kind, "tokens": tokens, "ms": ms, "dispatches": dispatches}));
+            }
+        }
         for step in block_on(rig.runner.time_steps(options.base, 32))? {
             println!("{}", json!({"T": step.tokens, "ms": step.ms, "dispatches": step.dispatches}));
         }

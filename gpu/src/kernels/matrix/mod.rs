@@ -76,6 +76,16 @@ impl Variant {
         [x, y, 1]
     }
 
+    /// Blocks whose weights are requested together: as many as registers bear.
+    fn unroll(self) -> u32 {
+        let wanted = match self.tokens * self.rows {
+            0..=4 => 4,
+            5..=8 => 2,
+            _ => 1,
+        };
+        if format::is_float(self.format) { 1 } else { wanted.min(self.layout.blocks_per_slab) }
+    }
+
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         let mut parts = format::weight_parts(self.format);
         parts.extend([format::input_loader(self.format), "matrix"]);
@@ -91,6 +101,7 @@ impl Variant {
             &parts,
             context! {
                 packed_dot => self.packed_dot, rows => self.rows, tokens => self.tokens,
+                unroll => self.unroll(),
                 ..format::context(self.format)
             },
             constants,

@@ -54,7 +54,8 @@ function read(bytes) {
   for (let i = 0; i < tensorCount; i += 1) {
     const entryAt = reader.at;
     reader.string();
-    reader.at += 8 * reader.u32() + 4;
+    const dimensions = reader.u32();
+    reader.at += 8 * dimensions + 4;
     tensors.push({ entry: bytes.subarray(entryAt, reader.at), offset: reader.u64() });
   }
   const dataAt = align(reader.at);

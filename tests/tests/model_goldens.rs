@@ -139,7 +139,7 @@ fn check_greedy(rig: &mut Rig, golden: &Value, prompts_max: usize, tokens_max: u
 
 #[test]
 fn smollm2_agrees_with_llama_cpp() {
-    let golden = goldens::load(&format!("generate.{SMOLLM2}.json"));
+    let golden = goldens::load(&format!("generate.{SMOLLM2}.json")).unwrap();
     let mut rig = load(SMOLLM2, 256);
     check_layers(&mut rig, &golden);
     check_log_probabilities(&mut rig, &golden);
@@ -152,7 +152,7 @@ fn larger_models_agree_with_llama_cpp() {
         return;
     }
     for model in [GEMMA, QWEN] {
-        let golden = goldens::load(&format!("generate.{model}.json"));
+        let golden = goldens::load(&format!("generate.{model}.json")).unwrap();
         let mut rig = load(model, 2048);
         check_layers(&mut rig, &golden);
         check_log_probabilities(&mut rig, &golden);

@@ -73,6 +73,7 @@ templates! {
     "gemm" => "gemm/gemm.wgsl.j2",
     "heads" => "heads/heads.wgsl.j2",
     "attention" => "attention/attention.wgsl.j2",
+    "attention_access" => "attention/access.wgsl.j2",
     "fold" => "fold/fold.wgsl.j2",
     "activate" => "activate/activate.wgsl.j2",
     "choose" => "choose/choose.wgsl",

@@ -21,13 +21,10 @@ pub(super) const ROUNDING: f64 = 1.0 / 16_777_216.0;
 pub(super) const SENTINEL: u32 = 0x7FC0_DEAD;
 
 /// A lab on the machine's adapter, one per test. A machine without an adapter fails the test: nothing may be skipped.
-///
-/// It is never dropped: the thread that waits for a device would still tear the software driver down while the
-/// process of the last test exits.
-pub(super) fn lab() -> &'static Lab {
+pub(super) fn lab() -> Lab {
     let device =
         block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter is required");
-    Box::leak(Box::new(Lab::new(&device)))
+    Lab::new(&device)
 }
 
 /// The packed-dot variants that this device can run.

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::plan::BufferOwner;
-use fanlight_messages::program::Op;
 use web_time::Instant;
 
 use super::encode::{Batch, visit};
-use super::lower::Product;
+use super::lower::{Lowered, Product};
 use super::{GpuError, Runner};
 use crate::kernels::{Kernel, choose, matrix};
 
@@ -41,6 +40,8 @@ const DECODE_TOKENS: u32 = 96;
 
 /// Submissions timed per figure; the median is reported.
 const SAMPLES: usize = 7;
+/// Seconds of work before a prompt is timed.
+const WARM_UP_S: f64 = 0.5;
 /// Milliseconds a timed submission should last, so that its own cost vanishes.
 const SUBMISSION_MS: f64 = 20.0;
 /// Steps of one submission at most: what a watchdog allows on a slow device.
@@ -110,58 +111,57 @@ impl Runner {
     pub async fn time_prefill(&mut self, tokens: u32) -> Result<f64, GpuError> {
         let ids: Vec<u32> = (0..tokens).map(|i| i % self.program.vocabulary_len).collect();
         let mut samples = Vec::new();
-        for _ in 0..SAMPLES {
+        let begin = Instant::now();
+        // A cold device misleads by a factor of three and more.
+        while samples.len() < 2 * SAMPLES
+            || (begin.elapsed().as_secs_f64() < WARM_UP_S && samples.len() < 200)
+        {
             self.begin(&self.endless())?;
             let start = Instant::now();
             self.prefill(0, &ids, true)?.await?;
             samples.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        Ok(median(samples))
+        Ok(median(samples.split_off(samples.len() - SAMPLES)))
     }
 
-    /// Times the ops of each kind by themselves, all layers of a kind in one submission: (kind, milliseconds per step,
-    /// dispatches per step). Kinds overlap nowhere, so the sum is close to a step.
-    pub async fn time_ops(&mut self, base: u32, tokens: u32) -> Result<Vec<(String, f64, u32)>, GpuError> {
+    /// Times each pipeline of a step by itself, its dispatches of all layers in one submission: (pipeline,
+    /// milliseconds per step, dispatches per step). Nothing overlaps, so the sum is above a step's time.
+    pub async fn time_pipelines(
+        &mut self,
+        base: u32,
+        tokens: u32,
+    ) -> Result<Vec<(String, f64, u32)>, GpuError> {
         let batch = self.batch(tokens, Product::Lane(tokens), false, base + tokens);
         self.compile_step(batch).await?;
-        let mut kinds: Vec<(String, Vec<usize>)> = Vec::new();
-        for (index, op) in self.program.body.iter().enumerate() {
-            let name = self.kind(op);
-            match kinds.iter_mut().find(|(kind, _)| *kind == name) {
-                Some((_, indices)) => indices.push(index),
-                None => kinds.push((name, vec![index])),
-            }
+        let mut kinds: Vec<(String, Kernel, Option<u64>)> = Vec::new();
+        for op in &self.body {
+            let rows =
+                if let Lowered::Multiply(pages) = op { pages.first().map(|page| page.rows) } else { None };
+            visit(op, batch, &mut |kernel, _, _| {
+                if !kinds.iter().any(|(_, k, r)| *k == kernel && *r == rows) {
+                    let label = kernel.shader().map(|shader| shader.label).unwrap_or_default();
+                    kinds.push((
+                        rows.map_or(label.clone(), |rows| format!("{label}, {rows} rows")),
+                        kernel,
+                        rows,
+                    ));
+                }
+            });
         }
         let mut times = Vec::new();
-        for (kind, indices) in kinds {
-            let (ms, dispatches) = self.time_subset(batch, base, &indices, false).await?;
-            times.push((kind, ms, dispatches));
+        for (label, kernel, rows) in kinds {
+            let (ms, dispatches) = self.time_kernel(batch, base, kernel, rows).await?;
+            times.push((label, ms, dispatches));
         }
-        let (ms, dispatches) = self.time_subset(batch, base, &[], true).await?;
-        times.push(("head and choice".to_owned(), ms, dispatches));
         Ok(times)
     }
 
-    fn kind(&self, op: &Op) -> String {
-        match op {
-            Op::Embed { .. } => "embed".to_owned(),
-            Op::Normalize { .. } => "normalize".to_owned(),
-            Op::Multiply { matrix, .. } => {
-                let spec = &self.program.matrices[matrix.index()];
-                format!("{} {}×{}", spec.tensor_type, spec.rows, spec.columns)
-            }
-            Op::Heads { .. } => "heads".to_owned(),
-            Op::Attend { .. } => "attend".to_owned(),
-            Op::Activate { .. } => "activate".to_owned(),
-        }
-    }
-
-    async fn time_subset(
+    async fn time_kernel(
         &mut self,
         batch: Batch,
         base: u32,
-        indices: &[usize],
-        head: bool,
+        wanted: Kernel,
+        rows: Option<u64>,
     ) -> Result<(f64, u32), GpuError> {
         const REPEATS: u32 = 8;
         let mut samples = Vec::new();
@@ -172,17 +172,20 @@ impl Runner {
             self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
             let start = Instant::now();
             let report = self.submit(|runner, recorder| {
-                for _ in 0..repeats {
-                    for index in indices {
-                        recorder.op(&runner.body[*index], batch)?;
+                let mut failed = Ok(());
+                for op in (0..repeats).flat_map(|_| &runner.body) {
+                    if let (Lowered::Multiply(pages), Some(rows)) = (op, rows)
+                        && pages.first().is_none_or(|page| page.rows != rows)
+                    {
+                        continue;
                     }
-                    if head {
-                        recorder.multiply(&runner.head_all, batch.product, batch)?;
-                        let grid = [choose::SLICES, batch.tokens, 1];
-                        recorder.dispatch(runner.choose.kernel, &runner.choose.group, grid)?;
-                    }
+                    visit(op, batch, &mut |kernel, group, grid| {
+                        if kernel == wanted && failed.is_ok() {
+                            failed = recorder.dispatch(kernel, group, grid);
+                        }
+                    });
                 }
-                Ok(())
+                failed
             })?;
             dispatches = report.await?.dispatches / repeats;
             samples.push(start.elapsed().as_secs_f64() * 1e3);

@@ -53,8 +53,11 @@ fn main() -> anyhow::Result<()> {
             println!("{}", json!({"decode": format!("{time:?}")}));
         }
         for tokens in [1, 8] {
-            for (kind, ms, dispatches) in block_on(rig.runner.time_ops(options.base, tokens))? {
-                println!("{}", json!({"op": kind, "tokens": tokens, "ms": ms, "dispatches": dispatches}));
+            for (kind, ms, dispatches) in block_on(rig.runner.time_pipelines(options.base, tokens))? {
+                println!(
+                    "{}",
+                    json!({"pipeline": kind, "tokens": tokens, "ms": ms, "dispatches": dispatches})
+                );
             }
         }
         for step in block_on(rig.runner.time_steps(options.base, 32))? {

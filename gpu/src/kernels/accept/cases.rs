@@ -107,7 +107,7 @@ async fn run(lab: &Lab, before: &State, slices: &[Slice], fault: bool) -> (Vec<u
 
 #[test]
 fn every_commit_is_as_the_twin_does_it() {
-    let lab = lab();
+    let lab = &lab();
     for case in cases() {
         let mut words = control(0, 0);
         words[..9].copy_from_slice(&case.control.to_words());
@@ -130,7 +130,7 @@ fn every_commit_is_as_the_twin_does_it() {
 /// 300 tokens one by one: every id reaches its slot and the limit ends it.
 #[test]
 fn a_long_reply_fills_the_ring_more_than_twice() {
-    let lab = lab();
+    let lab = &lab();
     let mut words = control(0, 0);
     words[..9].copy_from_slice(&ControlBlock { tokens_left: 300, ring_head: 0, ..running() }.to_words());
     let mut state = State { words, token: 0 };

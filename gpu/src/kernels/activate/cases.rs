@@ -40,7 +40,7 @@ async fn run(lab: &Lab, variant: Variant, gate_up: &[f32], control: &[u32]) -> (
 
 #[test]
 fn gates_are_as_the_twin_has_them() {
-    let lab = lab();
+    let lab = &lab();
     for (columns, gelu, keeps_values) in
         [(2144, false, true), (2144, true, true), (576, false, false), (576, true, false)]
     {
@@ -66,7 +66,7 @@ fn gates_are_as_the_twin_has_them() {
 /// Broken gates and broken up rows raise the flag; -∞ must not vanish in the sigmoid, nor an overflow of the product.
 #[test]
 fn a_broken_row_raises_the_flag_and_stays_alone() {
-    let lab = lab();
+    let lab = &lab();
     let layout = SlabLayout::for_columns(576);
     for gelu in [false, true] {
         let variant = Variant { layout, gelu, keeps_values: false };

@@ -258,21 +258,21 @@ const SHAPES: [Shape; 5] = [
 
 #[test]
 fn split_attention_is_plain_attention() {
-    let lab = lab();
+    let lab = &lab();
     SHAPES.into_iter().for_each(|shape| check_all(lab, shape, Form::Split, 8));
     [1, 3].into_iter().for_each(|queries| check_all(lab, SHAPES[1], Form::Split, queries));
 }
 
 #[test]
 fn tiled_attention_is_plain_attention() {
-    let lab = lab();
+    let lab = &lab();
     SHAPES.into_iter().for_each(|shape| check_all(lab, shape, Form::Tiled, 8));
     check_all(lab, SHAPES[1], Form::Tiled, 5);
 }
 
 #[test]
 fn tree_attention_is_plain_attention_over_the_ancestors() {
-    let lab = lab();
+    let lab = &lab();
     // Rows per workgroup fall with the head: a tree's kernels are unrolled by both, and slow to compile on a CPU.
     for (shape, queries) in SHAPES.into_iter().zip([8, 8, 4, 4, 2]) {
         check_all(lab, shape, Form::Tree, queries);
@@ -282,7 +282,7 @@ fn tree_attention_is_plain_attention_over_the_ancestors() {
 /// A broken request may leave NaN and infinities in rows that the next one has not reached yet: it must not see them.
 #[test]
 fn rows_behind_the_context_do_no_harm() {
-    let lab = lab();
+    let lab = &lab();
     for (shape, form) in [
         (SHAPES[0], Form::Split),
         (SHAPES[0], Form::Tree),

@@ -79,13 +79,22 @@ impl Variant {
         [kv_heads, chunks, query_rows.div_ceil(self.queries)]
     }
 
+    /// Teams of 64 threads that share the rows: few chunks are in flight in decoding, so each must finish soon.
+    fn teams(self) -> u32 {
+        match self.queries {
+            1 => 1,
+            2 | 3 => 2,
+            _ => 4,
+        }
+    }
+
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("attention {} {}×{}", self.form.name(), self.head_len, self.queries),
-            &["control", "attention"],
+            &["control", "attention", "attention_access"],
             context! {
                 head_len => self.head_len, kv => kv_name(self.kv_format), form => self.form.name(),
-                queries => self.queries,
+                queries => self.queries, teams => self.teams(),
             },
             Vec::new(),
         )

@@ -47,7 +47,7 @@ fn peaked(len: usize, ids: &[usize], seed: u64) -> Vec<f32> {
 
 #[test]
 fn the_largest_vocabulary_has_its_maximum_found_anywhere() {
-    let lab = lab();
+    let lab = &lab();
     let (last, slice) = (VOCABULARY - 1, VOCABULARY / SLICES as usize);
     let cases: [(&str, &[usize]); 8] = [
         ("first id", &[0]),
@@ -71,7 +71,7 @@ fn the_largest_vocabulary_has_its_maximum_found_anywhere() {
 
 #[test]
 fn odd_lengths_and_hard_values_are_chosen_from() {
-    let lab = lab();
+    let lab = &lab();
     for len in [1, 2, 63, 64, 65, 127, 129, 16_385, 151_936] {
         check(lab, &format!("{len} logits"), &[peaked(len, &[len / 2], 3), peaked(len, &[len - 1], 4)]);
     }
@@ -89,7 +89,7 @@ fn odd_lengths_and_hard_values_are_chosen_from() {
 
 #[test]
 fn nothing_is_chosen_after_the_end() {
-    let lab = lab();
+    let lab = &lab();
     let got = block_on(run(lab, &[peaked(1000, &[3], 1)], true, &ended(9, 1)));
     Place { kernel: "choose", case: "after the end", what: "partials", row_len: 256 }.assert_untouched(&got);
 }

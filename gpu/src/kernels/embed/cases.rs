@@ -70,7 +70,7 @@ async fn check(lab: &Lab, tensor_type: TensorType, columns: u32, packed_dot: boo
 
 #[test]
 fn every_type_embeds() {
-    let lab = lab();
+    let lab = &lab();
     for tensor_type in TensorType::ALL {
         let columns = if tensor_type.block_len() == 256 { 512 } else { 288 };
         block_on(check(lab, tensor_type, columns, dot_variants(lab)[0]));
@@ -79,7 +79,7 @@ fn every_type_embeds() {
 
 #[test]
 fn padded_rows_embed() {
-    let lab = lab();
+    let lab = &lab();
     for (tensor_type, columns) in [
         (TensorType::Q8_0, 2144),
         (TensorType::Bf16, 2144),

@@ -124,7 +124,7 @@ fn check(lab: &Lab, case: &Case) {
 /// 67 heads of 32 (a padded row of 2,144) at contexts of 63, 64, 65 and more; four nodes, the last one dead.
 #[test]
 fn chains_fold_at_chunk_edges_and_windows() {
-    let lab = lab();
+    let lab = &lab();
     for committed in [0, 61, 62, 63, 64, 126, 255, 316] {
         for window in [0, 1, 64, 65, 100] {
             check(
@@ -148,7 +148,7 @@ fn chains_fold_at_chunk_edges_and_windows() {
 /// Heads of 72, so that blocks of 32 cross heads; rows that begin with node 2 of the step.
 #[test]
 fn trees_fold_at_the_depth_of_their_nodes() {
-    let lab = lab();
+    let lab = &lab();
     for committed in [0, 60, 63, 128, 310] {
         for window in [0, 70] {
             check(
@@ -193,7 +193,7 @@ fn exact(rows: &[Vec<f32>]) -> (Case, Vec<u32>, Vec<Option<Vec<Element>>>) {
 /// Blocks of zeros, one outlier among tiny numbers, halves of a step, the largest floats, subnormal floats.
 #[test]
 fn hard_blocks_are_quantised() {
-    let lab = lab();
+    let lab = &lab();
     let mut noise = Noise::new(12);
     let mut rows: Vec<Vec<f32>> = (0..3).map(|_| noise.units(128)).collect();
     rows[0][..32].fill(0.0);
@@ -216,7 +216,7 @@ fn hard_blocks_are_quantised() {
 
 #[test]
 fn a_broken_row_raises_the_flag_and_stays_alone() {
-    let lab = lab();
+    let lab = &lab();
     let mut noise = Noise::new(13);
     let good: Vec<Vec<f32>> = (0..3).map(|_| noise.units(128)).collect();
     let (case, words, _) = exact(&good);

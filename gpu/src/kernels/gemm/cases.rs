@@ -30,7 +30,7 @@ async fn check(lab: &Lab, product: &Product, case: &str, packed_dot: bool, group
 
 #[test]
 fn every_type_multiplies() {
-    let lab = lab();
+    let lab = &lab();
     for tensor_type in TensorType::ALL {
         let columns = if tensor_type.block_len() == 256 { 512 } else { 288 };
         let product = block_on(Product::random(lab, tensor_type, columns, ROWS, TOKENS));
@@ -40,7 +40,7 @@ fn every_type_multiplies() {
 
 #[test]
 fn padded_rows_square_grids_and_the_plain_dot_product_multiply() {
-    let lab = lab();
+    let lab = &lab();
     let packed = dot_variants(lab)[0];
     for (tensor_type, columns) in [(TensorType::Q8_0, 2144), (TensorType::Q4K, 17_152)] {
         let product = block_on(Product::random(lab, tensor_type, columns, 5, TOKENS));

@@ -250,7 +250,7 @@ fn cases(head_len: usize, format: KvFormat) -> Vec<Case> {
 
 #[test]
 fn heads_of_every_length_reach_a_half_cache() {
-    let lab = lab();
+    let lab = &lab();
     for head_len in [32, 64, 80, 128, 256] {
         cases(head_len, KvFormat::F16).iter().for_each(|case| check(lab, case));
     }
@@ -258,7 +258,7 @@ fn heads_of_every_length_reach_a_half_cache() {
 
 #[test]
 fn heads_of_every_length_reach_a_float_cache() {
-    let lab = lab();
+    let lab = &lab();
     for head_len in [32, 64, 80, 128, 256] {
         cases(head_len, KvFormat::F32).iter().for_each(|case| check(lab, case));
     }

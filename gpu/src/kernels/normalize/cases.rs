@@ -125,7 +125,7 @@ fn check(lab: &Lab, case: &Case) {
 /// One block, one pass, two passes with padding (2,144 columns: 67 blocks in 68).
 #[test]
 fn rows_of_every_size_are_normalised() {
-    let lab = lab();
+    let lab = &lab();
     for (columns, keeps_values) in [(32, true), (576, false), (2144, true), (2144, false)] {
         for (has_delta, has_post_norm) in [(false, false), (true, false), (true, true)] {
             check(lab, &Case { columns, keeps_values, has_delta, has_post_norm });
@@ -136,7 +136,7 @@ fn rows_of_every_size_are_normalised() {
 /// A NaN or infinity raises the flag, wherever it stands, and touches no other row.
 #[test]
 fn a_broken_row_raises_the_flag_and_stays_alone() {
-    let lab = lab();
+    let lab = &lab();
     let case = Case { columns: 576, keeps_values: false, has_delta: true, has_post_norm: false };
     let layout = SlabLayout::for_columns(case.columns);
     let good = batch(576, &mut Noise::new(9));

@@ -211,7 +211,7 @@ async fn check(lab: &Lab, case: Case) {
 /// Rows in the middle of a landing buffer (their bytes at odd offsets) into the middle of a page.
 #[test]
 fn every_type_is_repacked_bit_for_bit() {
-    let lab = lab();
+    let lab = &lab();
     for tensor_type in TensorType::ALL {
         let columns = if tensor_type.block_len() == 256 { 512 } else { 288 };
         let case = Case { tensor_type, columns, landing_row: 3, first_row: 1, rows: 5, page_rows: 8 };
@@ -222,7 +222,7 @@ fn every_type_is_repacked_bit_for_bit() {
 /// 67 blocks leave one of padding behind 34 slabs of two; it must hold zero codes and zero scales.
 #[test]
 fn padding_blocks_are_zero() {
-    let lab = lab();
+    let lab = &lab();
     for tensor_type in [TensorType::Q4_0, TensorType::Q5_1, TensorType::Q8_0, TensorType::F16] {
         let case = Case { tensor_type, columns: 2144, landing_row: 0, first_row: 0, rows: 3, page_rows: 3 };
         block_on(check(lab, case));
@@ -233,7 +233,7 @@ fn padding_blocks_are_zero() {
 /// an odd number, and the 16-bit scales of neighbouring rows would share a word.
 #[test]
 fn superblock_types_with_padded_rows_are_repacked() {
-    let lab = lab();
+    let lab = &lab();
     for tensor_type in [TensorType::Q2K, TensorType::Q3K, TensorType::Q4K, TensorType::Q5K, TensorType::Q6K] {
         let case = Case { tensor_type, columns: 17_152, landing_row: 0, first_row: 0, rows: 3, page_rows: 3 };
         block_on(check(lab, case));

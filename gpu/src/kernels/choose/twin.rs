@@ -25,10 +25,9 @@ pub(super) fn slices(row: &[f32], hash: bool) -> Vec<Slice> {
     (0..SLICES as usize)
         .map(|s| {
             let mut slice = Slice { best: None, hash: 0 };
-            for id in (s * len).min(row.len())..((s + 1) * len).min(row.len()) {
-                let value = row[id];
-                if slice.best.is_none_or(|(best, _)| value > best) {
-                    slice.best = Some((value, id as u32));
+            for (id, value) in row.iter().enumerate().skip(s * len).take(len) {
+                if slice.best.is_none_or(|(best, _)| *value > best) {
+                    slice.best = Some((*value, id as u32));
                 }
                 if hash {
                     slice.hash = slice.hash.wrapping_add(mix(id as u32, value.to_bits()));

@@ -20,7 +20,8 @@ pub(super) const ROUNDING: f64 = 1.0 / 16_777_216.0;
 /// What output buffers hold before a kernel runs: a NaN, so that an element left out can pass no bound.
 pub(super) const SENTINEL: u32 = 0x7FC0_DEAD;
 
-/// A lab on the machine's adapter, one per test. A machine without an adapter fails the test: nothing may be skipped.
+/// A lab on the machine's adapter, one per test. A machine without an adapter fails the test: nothing may be
+/// skipped.
 pub(super) fn lab() -> Lab {
     let device =
         block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter is required");

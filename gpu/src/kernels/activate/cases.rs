@@ -63,7 +63,8 @@ fn gates_are_as_the_twin_has_them() {
     }
 }
 
-/// Broken gates and broken up rows raise the flag; -∞ must not vanish in the sigmoid, nor an overflow of the product.
+/// Broken gates and broken up rows raise the flag; -∞ must not vanish in the sigmoid, nor an overflow of the
+/// product.
 #[test]
 fn a_broken_row_raises_the_flag_and_stays_alone() {
     let lab = &lab();

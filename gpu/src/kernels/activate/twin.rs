@@ -3,17 +3,18 @@
 use crate::kernels::testing::ROUNDING;
 use crate::kernels::testing::quantised::Element;
 
-/// The sigmoid's argument: the gate itself for SiLU; 2√(2/π)(x + 0.044715 x³) for the tanh form of GELU, since
-/// (1 + tanh(z)) / 2 is the sigmoid of 2z.
+/// The sigmoid's argument: the gate itself for SiLU; 2√(2/π)(x + 0.044715 x³) for the tanh form of GELU,
+/// since (1 + tanh(z)) / 2 is the sigmoid of 2z.
 fn argument(gate: f64, gelu: bool) -> f64 {
     if gelu { 2.0 * (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3)) } else { gate }
 }
 
 /// One element. GELU is computed in its published form, with tanh, not in the kernel's.
 ///
-/// Bound: fourteen roundings of exp2 (3 units in Vulkan), the sum, the reciprocal and the products. An error of the
-/// exponent counts as far as the sigmoid follows it: 1 - σ of twelve roundings of the argument (its own four, the
-/// scaling to base two, and 2 units of exp2 per unit of exponent). The kernel caps the exponent at 126.
+/// Bound: fourteen roundings of exp2 (3 units in Vulkan), the sum, the reciprocal and the products. An error
+/// of the exponent counts as far as the sigmoid follows it: 1 - σ of twelve roundings of the argument (its
+/// own four, the scaling to base two, and 2 units of exp2 per unit of exponent). The kernel caps the exponent
+/// at 126.
 pub(super) fn activate(gate: f32, up: f32, gelu: bool) -> Element {
     let (gate, up) = (f64::from(gate), f64::from(up));
     let z = argument(gate, gelu);

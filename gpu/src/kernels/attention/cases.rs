@@ -1,5 +1,5 @@
-//! Attention in every form against the plain one: head lengths, cache formats, chunk edges, windows, soft caps, head
-//! groups, trees, and rows that must not be seen.
+//! Attention in every form against the plain one: head lengths, cache formats, chunk edges, windows, soft
+//! caps, head groups, trees, and rows that must not be seen.
 
 use std::collections::BTreeMap;
 
@@ -273,13 +273,15 @@ fn tiled_attention_is_plain_attention() {
 #[test]
 fn tree_attention_is_plain_attention_over_the_ancestors() {
     let lab = &lab();
-    // Rows per workgroup fall with the head: a tree's kernels are unrolled by both, and slow to compile on a CPU.
+    // Rows per workgroup fall with the head: a tree's kernels are unrolled by both, and slow to compile on a
+    // CPU.
     for (shape, queries) in SHAPES.into_iter().zip([8, 8, 4, 4, 2]) {
         check_all(lab, shape, Form::Tree, queries);
     }
 }
 
-/// A broken request may leave NaN and infinities in rows that the next one has not reached yet: it must not see them.
+/// A broken request may leave NaN and infinities in rows that the next one has not reached yet: it must not
+/// see them.
 #[test]
 fn rows_behind_the_context_do_no_harm() {
     let lab = &lab();

@@ -23,8 +23,8 @@ struct Score {
     bound: f64,
 }
 
-/// Scores are inner products of scaled queries (log2(e) included), one fma each; with a soft cap, `cap · tanh(s / cap)`,
-/// whose slope passes on less of that error, plus the error of tanh itself (2⁻²¹, 8 units).
+/// Scores are inner products of scaled queries (log2(e) included), one fma each; with a soft cap, `cap ·
+/// tanh(s / cap)`, whose slope passes on less of that error, plus the error of tanh itself (2⁻²¹, 8 units).
 fn score(query: &[f32], key: &[f32], cap: f32) -> Score {
     let terms = query.iter().zip(key).map(|(q, k)| f64::from(*q) * f64::from(*k));
     let (value, magnitude) = terms.fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()));
@@ -43,8 +43,9 @@ fn score(query: &[f32], key: &[f32], cap: f32) -> Score {
 
 /// Attention over `rows`, none of which is masked; `folds` is how many chunks are folded into one result.
 ///
-/// Bound: a weight 2^(s - m) is off by ln 2 of both scores' errors, by exp2 (3 units and 2 per unit of exponent, Vulkan;
-/// weights further than 16 below the maximum no longer count), and each fold rescales it once more.
+/// Bound: a weight 2^(s - m) is off by ln 2 of both scores' errors, by exp2 (3 units and 2 per unit of
+/// exponent, Vulkan; weights further than 16 below the maximum no longer count), and each fold rescales it
+/// once more.
 pub(super) fn attend(query: &[f32], rows: &[&Row], soft_cap: f32, folds: usize) -> Partial {
     let scores: Vec<Score> = rows.iter().map(|row| score(query, &row.key, soft_cap)).collect();
     let maximum = scores.iter().map(|s| s.value).fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,5 @@
-//! The choice over rows of up to 262,144 logits: maxima at every kind of place, ties, hashes. All of it is exact.
+//! The choice over rows of up to 262,144 logits: maxima at every kind of place, ties, hashes. All of it is
+//! exact.
 
 use super::{Params, SLICES, twin};
 use crate::kernels::Kernel;

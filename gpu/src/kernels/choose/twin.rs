@@ -1,4 +1,5 @@
-//! The plain choice: the largest logit of each slice, ties to the lowest id, and the slice's part of the row hash.
+//! The plain choice: the largest logit of each slice, ties to the lowest id, and the slice's part of the row
+//! hash.
 
 use super::SLICES;
 

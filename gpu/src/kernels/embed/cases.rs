@@ -12,7 +12,8 @@ use crate::lab::{Lab, Noise};
 /// The page holds rows 100..108 of the table.
 const FIRST_ROW: u32 = 100;
 const ROWS: usize = 8;
-/// The first and last row of the page, neighbours outside it, a repeated row, ids far outside; the last is not live.
+/// The first and last row of the page, neighbours outside it, a repeated row, ids far outside; the last is
+/// not live.
 const TOKENS: [u32; 9] = [100, 107, 99, 108, 103, 103, 0, u32::MAX, 105];
 const LIVE: u32 = 8;
 /// √896, as gemma-like models scale their embeddings.

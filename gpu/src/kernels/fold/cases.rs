@@ -1,5 +1,5 @@
-//! Folds at every chunk edge and window, over partials of which only those that are seen hold numbers; and the
-//! quantiser, which a fold of one chunk of weight one feeds exactly.
+//! Folds at every chunk edge and window, over partials of which only those that are seen hold numbers; and
+//! the quantiser, which a fold of one chunk of weight one feeds exactly.
 
 use fanlight_messages::layout::SlabLayout;
 
@@ -15,9 +15,9 @@ use crate::lab::{Lab, Noise};
 const CHUNKS: usize = 5;
 /// Largest distance of two chunks' maxima here.
 const SPREAD: f64 = 12.0;
-/// Roundings of a folded element: each chunk rescales what was folded before it and joins it, two exponentials of a
-/// difference that is itself rounded (3 units and 2 per unit of exponent, in Vulkan) and three operations, for the
-/// outputs and again for the sum; then one division.
+/// Roundings of a folded element: each chunk rescales what was folded before it and joins it, two
+/// exponentials of a difference that is itself rounded (3 units and 2 per unit of exponent, in Vulkan) and
+/// three operations, for the outputs and again for the sum; then one division.
 const ROUNDINGS: f64 = CHUNKS as f64 * 2.0 * (12.0 + 6.0 * SPREAD) + 6.0;
 
 struct Case {

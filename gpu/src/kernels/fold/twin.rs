@@ -10,8 +10,8 @@ pub(super) struct Chunk {
     pub(super) sum: f32,
 }
 
-/// Chunks of 64 that a position sees: those from `position - window + 1` on (all of them without a window), up to its
-/// own.
+/// Chunks of 64 that a position sees: those from `position - window + 1` on (all of them without a window),
+/// up to its own.
 pub(super) fn seen(position: usize, window: usize) -> std::ops::RangeInclusive<usize> {
     let first = if window == 0 { 0 } else { (position + 1).saturating_sub(window) };
     first / 64..=position / 64

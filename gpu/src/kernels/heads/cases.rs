@@ -1,4 +1,5 @@
-//! Heads of every length and cache format: pairings, partial rotation, norms, biases, groups, and what f16 cannot hold.
+//! Heads of every length and cache format: pairings, partial rotation, norms, biases, groups, and what f16
+//! cannot hold.
 
 use fanlight_messages::plan::KvFormat;
 
@@ -110,14 +111,14 @@ impl Case {
         .run()
     }
 
-    /// Roundings relative to the magnitudes: a norm's sum is a chain over half the head, whose error its root halves,
-    /// the rest are a bias, the root, the weights, the rotation and the scale.
+    /// Roundings relative to the magnitudes: a norm's sum is a chain over half the head, whose error its root
+    /// halves, the rest are a bias, the root, the weights, the rotation and the scale.
     fn roundings(&self) -> f64 {
         16.0 + self.head_len as f64 / 4.0
     }
 
-    /// What the cache must hold of an element. Halves are clamped to their range, then rounded to either neighbour
-    /// (WGSL leaves the direction open); subnormal ones may be flushed.
+    /// What the cache must hold of an element. Halves are clamped to their range, then rounded to either
+    /// neighbour (WGSL leaves the direction open); subnormal ones may be flushed.
     fn cached(&self, sum: Sum) -> Wanted {
         let Wanted::Near { value, bound } = sum.near(self.roundings(), 1e-37) else {
             return Wanted::Anything;

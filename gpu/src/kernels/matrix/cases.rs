@@ -1,4 +1,5 @@
-//! The lane kernel against the plain product: every type, every bucket, padded rows, both dot products, huge grids.
+//! The lane kernel against the plain product: every type, every bucket, padded rows, both dot products, huge
+//! grids.
 
 use fanlight_messages::TensorType;
 use fanlight_messages::layout::{ResidentFormat, SlabLayout};
@@ -64,8 +65,8 @@ fn every_bucket_and_the_last_row_alone_multiply() {
     }
 }
 
-/// 2,144 columns: 67 blocks in 34 slabs of two. 17,152 columns: 536 blocks in 60 slabs of nine. 4,864 columns: no padding,
-/// but four blocks a slab, which a thread requests together.
+/// 2,144 columns: 67 blocks in 34 slabs of two. 17,152 columns: 536 blocks in 60 slabs of nine. 4,864
+/// columns: no padding, but four blocks a slab, which a thread requests together.
 #[test]
 fn padded_and_long_rows_multiply() {
     let lab = &lab();
@@ -120,8 +121,8 @@ fn known_rows_give_known_products() {
     }
 }
 
-/// Report D06: a driver that computes packed dot products wrongly. One word of a Q8_0 block at a time, so that each
-/// output is one dot product of four signed bytes.
+/// Report D06: a driver that computes packed dot products wrongly. One word of a Q8_0 block at a time, so
+/// that each output is one dot product of four signed bytes.
 #[test]
 fn packed_dot_products_of_extreme_bytes_are_exact() {
     let lab = &lab();
@@ -160,7 +161,8 @@ fn packed_dot_products_of_extreme_bytes_are_exact() {
     }
 }
 
-/// Beyond 65,535 workgroups the grid has a second dimension: one row a workgroup, 131,075 rows, three grid rows.
+/// Beyond 65,535 workgroups the grid has a second dimension: one row a workgroup, 131,075 rows, three grid
+/// rows.
 #[test]
 fn rows_beyond_one_grid_dimension_multiply() {
     let lab = &lab();

@@ -15,9 +15,10 @@ const EPSILON: f32 = 1e-6;
 /// Elements of the vectors buffer before the weights, and between them and the post norm's.
 const GAP: usize = 12;
 
-/// Roundings of an output element relative to the magnitude of its terms: a sum of squares is a chain of at most 16
-/// fmas, 16 sums and 16 more, whose error the square root halves; with the mean, the reciprocal root (2 units in
-/// Vulkan) and two products that is 32 per norm. The residual's own error enters the second sum again: 3 · 32 in all.
+/// Roundings of an output element relative to the magnitude of its terms: a sum of squares is a chain of at
+/// most 16 fmas, 16 sums and 16 more, whose error the square root halves; with the mean, the reciprocal root
+/// (2 units in Vulkan) and two products that is 32 per norm. The residual's own error enters the second sum
+/// again: 3 · 32 in all.
 const ROUNDINGS: f64 = 96.0;
 
 struct Case {

@@ -1,4 +1,5 @@
-//! Repack: every file type bit for bit against its twin, and the twin against decodings by the formats' authors.
+//! Repack: every file type bit for bit against its twin, and the twin against decodings by the formats'
+//! authors.
 
 use fanlight_messages::TensorType;
 use fanlight_messages::layout::SlabLayout;
@@ -10,8 +11,9 @@ use crate::kernels::testing::file::{half_offsets, landing_words, random_weights}
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, lab};
 use crate::lab::{Lab, Noise};
 
-/// A row of 256 weights made by [`known_row`], decoded by the reference package of the format's authors (`gguf` 0.19.0,
-/// `gguf.quants.dequantize`): weights 0, 17, 100 and 255, and the product with `(29·e mod 255) - 127`.
+/// A row of 256 weights made by [`known_row`], decoded by the reference package of the format's authors
+/// (`gguf` 0.19.0, `gguf.quants.dequantize`): weights 0, 17, 100 and 255, and the product with `(29·e mod
+/// 255) - 127`.
 const KNOWN: [(TensorType, [f64; 4], f64); 14] = [
     (
         TensorType::Q4_0,
@@ -229,8 +231,8 @@ fn padding_blocks_are_zero() {
     }
 }
 
-/// 17,152 columns are 536 blocks, which 49 slabs of eleven would hold with the least padding; but 539 stored blocks are
-/// an odd number, and the 16-bit scales of neighbouring rows would share a word.
+/// 17,152 columns are 536 blocks, which 49 slabs of eleven would hold with the least padding; but 539 stored
+/// blocks are an odd number, and the 16-bit scales of neighbouring rows would share a word.
 #[test]
 fn superblock_types_with_padded_rows_are_repacked() {
     let lab = &lab();

@@ -1,5 +1,6 @@
-//! The plain repack: file blocks taken apart as the GGUF format defines them, and put together as the resident planes
-//! that `messages::layout` defines. Also the weights themselves, which the twins of all weight kernels multiply.
+//! The plain repack: file blocks taken apart as the GGUF format defines them, and put together as the
+//! resident planes that `messages::layout` defines. Also the weights themselves, which the twins of all
+//! weight kernels multiply.
 
 use fanlight_messages::TensorType;
 use fanlight_messages::layout::{ResidentFormat, SlabLayout};
@@ -228,9 +229,9 @@ fn place_float(codes: &mut [u32], block_bytes: usize, at: usize, e: usize, bits:
     codes[byte / 4] |= bits << (8 * (byte % 4));
 }
 
-/// Codes in nibbles (elements 0..16 low, 16..32 high, four elements of each to a word) or bytes; the bits above a
-/// nibble in the high plane, beside each other as the nibbles' words are: element `4w + k` of half `h` at bit
-/// `8k + 4h + w` when there is one, bits `8k + 2w` of word `h` when there are two.
+/// Codes in nibbles (elements 0..16 low, 16..32 high, four elements of each to a word) or bytes; the bits
+/// above a nibble in the high plane, beside each other as the nibbles' words are: element `4w + k` of half
+/// `h` at bit `8k + 4h + w` when there is one, bits `8k + 2w` of word `h` when there are two.
 fn place_codes(planes: &mut Planes, format: ResidentFormat, at: usize, codes: &[i32; 32]) {
     let widths = format.widths();
     for (e, code) in codes.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! A key/value cache as its layout is drawn in the heads kernel, element by element.
 //!
 //! ```text
-//! keys   [kv_head][chunk of 64 rows][group of 16 bytes of a row][64 rows]      values [kv_head][row][head_len]
+//! keys    [kv_head][chunk of 64 rows][group of 16 bytes of a row][64 rows]
+//! values  [kv_head][row][head_len]
 //! ```
 
 use fanlight_messages::plan::KvFormat;

@@ -16,7 +16,8 @@ pub(in crate::kernels) fn half_offsets(tensor_type: TensorType) -> &'static [usi
     }
 }
 
-/// A finite half: one in eight subnormal, one in eight a zero of either sign, the others below 2⁻³ and of either sign.
+/// A finite half: one in eight subnormal, one in eight a zero of either sign, the others below 2⁻³ and of
+/// either sign.
 fn hard_half(noise: &mut Noise) -> u16 {
     let bits = noise.bits();
     let (sign, mantissa) = ((bits >> 16) as u16 & 0x8000, (bits >> 6) as u16 & 0x3ff);
@@ -27,7 +28,8 @@ fn hard_half(noise: &mut Noise) -> u16 {
     }
 }
 
-/// `elements` weights in whole blocks. Codes and integer scales are random bytes, so every code and both signs come up.
+/// `elements` weights in whole blocks. Codes and integer scales are random bytes, so every code and both
+/// signs come up.
 pub(in crate::kernels) fn random_weights(
     tensor_type: TensorType,
     elements: usize,

@@ -31,7 +31,8 @@ pub(in crate::kernels) struct Dispatch<'a> {
     pub(in crate::kernels) groups: [u32; 3],
     /// The control block's live rows.
     pub(in crate::kernels) live: usize,
-    /// Input row of each output row that is written; the kernel is told `last_only` when it is the last live one.
+    /// Input row of each output row that is written; the kernel is told `last_only` when it is the last live
+    /// one.
     pub(in crate::kernels) written: std::ops::Range<usize>,
     pub(in crate::kernels) last_only: bool,
 }
@@ -64,8 +65,8 @@ impl Product {
         Self::new(lab, tensor_type, &bytes, rows, &inputs).await
     }
 
-    /// Weights in file format and quantised input rows; a float matrix reads their products with the scales, which
-    /// are exact in f32 or rounded once to it.
+    /// Weights in file format and quantised input rows; a float matrix reads their products with the scales,
+    /// which are exact in f32 or rounded once to it.
     pub(in crate::kernels) async fn new(
         lab: &Lab,
         tensor_type: TensorType,
@@ -131,12 +132,12 @@ impl Product {
         lab.read(&output, len).await.expect("a readback")
     }
 
-    /// Runs a dispatch and compares every word of its output; then again after the end of the generation, when nothing
-    /// may be written.
+    /// Runs a dispatch and compares every word of its output; then again after the end of the generation,
+    /// when nothing may be written.
     ///
-    /// Bound: a block's integer sum is exact, four roundings bring it into the slab's sum; a slab adds its blocks one
-    /// by one, and the total its slabs. Each addition is off by one rounding of at most the sum of magnitudes. A float
-    /// block adds 32 products.
+    /// Bound: a block's integer sum is exact, four roundings bring it into the slab's sum; a slab adds its
+    /// blocks one by one, and the total its slabs. Each addition is off by one rounding of at most the sum of
+    /// magnitudes. A float block adds 32 products.
     pub(in crate::kernels) async fn check(&self, lab: &Lab, dispatch: Dispatch<'_>) {
         let (per_slab, slabs) = (f64::from(self.layout.blocks_per_slab), f64::from(self.layout.slabs));
         let per_block = if self.tensor_type.is_float() { 32.0 } else { 1.0 };

@@ -1,4 +1,5 @@
-//! What a quantised activation must be: int8 codes, one scale per 32 elements and sums of both halves, in slab order.
+//! What a quantised activation must be: int8 codes, one scale per 32 elements and sums of both halves, in
+//! slab order.
 
 use fanlight_messages::layout::SlabLayout;
 
@@ -33,8 +34,8 @@ pub(in crate::kernels) struct Planes {
     pub(in crate::kernels) values: Option<Vec<u32>>,
 }
 
-/// Relative error allowed to `amax / 127` and its reciprocal: a multiplication by a rounded constant and a division
-/// that Vulkan lets be 2.5 units off.
+/// Relative error allowed to `amax / 127` and its reciprocal: a multiplication by a rounded constant and a
+/// division that Vulkan lets be 2.5 units off.
 const SCALE_ERROR: f64 = 4.0 / 8_388_608.0;
 /// Below this a block counts as zero: the kernel's constant is 1e-30.
 const ZERO_BELOW: f64 = 0.9e-30;

@@ -169,10 +169,10 @@ function takeParameters(parameters: URLSearchParams): void {
 function listen(): void {
   elements.files.addEventListener("change", () => {
     const files = [...(elements.files.files ?? [])];
+    // So that choosing the same file again is a change.
+    elements.files.value = "";
     if (files.length > 0) void load({ files });
   });
-  // So that choosing the same file again is a change.
-  elements.files.addEventListener("click", () => { elements.files.value = ""; });
   elements.picker.addEventListener("dragover", (event) => event.preventDefault());
   elements.picker.addEventListener("drop", (event) => {
     event.preventDefault();

@@ -11,9 +11,13 @@ mod imp {
     #[derive(Clone, Debug)]
     pub struct Driver(Rc<Waiter>);
 
+    /// Submissions that may wait to be waited for: a dozen repacks of two uploads and three windows, with room. A sender
+    /// that finds it full blocks until the GPU has finished one.
+    const SUBMISSIONS_WAITED: usize = 64;
+
     #[derive(Debug)]
     struct Waiter {
-        submissions: Option<mpsc::Sender<wgpu::SubmissionIndex>>,
+        submissions: Option<mpsc::SyncSender<wgpu::SubmissionIndex>>,
         thread: Option<std::thread::JoinHandle<()>>,
     }
 
@@ -30,7 +34,7 @@ mod imp {
     impl Driver {
         /// Starts the waiting thread.
         pub fn new(device: &wgpu::Device) -> std::io::Result<Self> {
-            let (sender, submissions) = mpsc::channel::<wgpu::SubmissionIndex>();
+            let (sender, submissions) = mpsc::sync_channel(SUBMISSIONS_WAITED);
             let device = device.clone();
             let thread = std::thread::Builder::new().name("gpu-wait".into()).spawn(move || {
                 while let Ok(index) = submissions.recv() {

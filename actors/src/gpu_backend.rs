@@ -43,13 +43,21 @@ impl GpuBackend {
     /// # Errors
     /// When the device fails; a difference is a verdict, not an error.
     pub async fn verify(&self, progress: impl FnMut(usize, usize)) -> Result<Vec<Verdict>, DeviceError> {
-        let verdicts = selftest::run(&self.device, &SelfTestPlan::everything(), progress).await;
+        self.verify_plan(&SelfTestPlan::everything(), progress).await
+    }
+
+    pub(crate) async fn verify_plan(
+        &self,
+        plan: &SelfTestPlan,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Vec<Verdict>, DeviceError> {
+        let verdicts = selftest::run(&self.device, plan, progress).await;
         verdicts.map_err(|error| device_error(error, "comparing pipelines"))
     }
 }
 
 /// Sorts the device's errors by what a host can do about them.
-fn device_error(error: GpuError, phase: &str) -> DeviceError {
+pub(crate) fn device_error(error: GpuError, phase: &str) -> DeviceError {
     let phase = phase.to_owned();
     match error {
         GpuError::NoAdapter { .. } | GpuError::NoDevice { .. } => {

@@ -5,6 +5,7 @@ pub mod controller;
 pub mod engine;
 pub mod gpu_backend;
 pub mod kit;
+pub mod measure;
 pub mod pager;
 pub mod source;
 pub mod submitter;

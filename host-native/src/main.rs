@@ -1,11 +1,14 @@
-//! The command line: run a model, or look into a model file.
+//! The command line: run a model, look into a model file, verify the kernels, measure.
 
+mod bench;
 mod files;
 mod inspect;
+mod load;
 mod options;
 mod report;
 mod run;
 mod stop;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -23,11 +26,13 @@ fn main() -> ExitCode {
     let outcome = match &options.command {
         Command::Run(run) => run::run(run),
         Command::Inspect(inspect) => inspect::inspect(inspect),
+        Command::Verify(verify) => verify::verify(verify),
+        Command::Bench(bench) => bench::bench(bench),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            if matches!(&options.command, Command::Run(run) if run.json) {
+            if options.command.is_json() {
                 report::print_json(&report::error_line(&error));
             }
             eprintln!("fanlight: {error:#}");

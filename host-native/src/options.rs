@@ -23,6 +23,23 @@ pub enum Command {
     Run(RunOptions),
     /// Show what a model file holds and what it would take on the GPU, to the byte.
     Inspect(InspectOptions),
+    /// Compare, on this adapter, every pair of pipelines that may compute the same token: all bits must
+    /// agree.
+    Verify(VerifyOptions),
+    /// Measure how fast a model loads, reads prompts and decodes.
+    Bench(BenchOptions),
+}
+
+impl Command {
+    /// Whether the output is JSON, one object per line.
+    pub fn is_json(&self) -> bool {
+        match self {
+            Self::Run(options) => options.json,
+            Self::Inspect(_) => false,
+            Self::Verify(options) => options.json,
+            Self::Bench(options) => options.json,
+        }
+    }
 }
 
 /// Options of `run`.
@@ -52,7 +69,7 @@ pub struct RunOptions {
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
     /// Whether a model that can think before it answers does so.
-    #[arg(long, value_enum, default_value_t = Switch::On)]
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub think: Switch,
     /// Print one JSON object per line; the last one sums up.
     #[arg(long)]
@@ -73,6 +90,35 @@ pub struct InspectOptions {
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
+}
+
+/// Options of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyOptions {
+    /// Compare only what this model uses [default: every weight format, and the heads of published models].
+    pub model: Option<PathBuf>,
+    /// Format of the key/value cache, where a model is named.
+    #[arg(long, value_enum, default_value_t = Kv::F16, requires = "model")]
+    pub kv: Kv,
+    /// Print one JSON object per line; the last one sums up.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchOptions {
+    /// The model file (GGUF); of a split model, its first part.
+    pub model: PathBuf,
+    /// Positions of the context [default: 4096, or the file's where that is less].
+    #[arg(long, value_name = "N")]
+    pub context: Option<u32>,
+    /// Format of the key/value cache.
+    #[arg(long, value_enum, default_value_t = Kv::F16)]
+    pub kv: Kv,
+    /// Print one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Cache formats by name.

@@ -35,7 +35,8 @@ pub fn loaded_line(loaded: &ModelLoaded) -> Value {
     })
 }
 
-fn adapter_json(facts: &AdapterFacts) -> Value {
+/// An adapter as JSON.
+pub fn adapter_json(facts: &AdapterFacts) -> Value {
     json!({
         "name": facts.name,
         "backend": facts.backend,
@@ -99,16 +100,19 @@ pub fn speed_line(finished: &ReplyFinished, reused_tokens: u32, loaded: &ModelLo
         ratio(f64::from(tokens), us as f64 / 1e6).map_or("-".into(), |speed| format!("{speed:.1}"))
     };
     let reused = if reused_tokens > 0 { format!(", {reused_tokens} reused") } else { String::new() };
-    let facts = &loaded.adapter;
-    let software = if facts.is_software { ", SOFTWARE: a processor computes, not a GPU" } else { "" };
     format!(
-        "prefill {} tok/s ({} tokens{reused}), decode {} tok/s ({} tokens), {} ({}{}{software})",
+        "prefill {} tok/s ({} tokens{reused}), decode {} tok/s ({} tokens), {}",
         speed(stats.prefill_tokens, stats.prefill_us),
         stats.prefill_tokens,
         speed(stats.decode_tokens, stats.decode_us),
         stats.decode_tokens,
-        facts.name,
-        facts.backend,
-        if facts.driver.is_empty() { String::new() } else { format!(", {}", facts.driver) },
+        adapter_text(&loaded.adapter),
     )
+}
+
+/// An adapter for people.
+pub fn adapter_text(facts: &AdapterFacts) -> String {
+    let software = if facts.is_software { ", SOFTWARE: a processor computes, not a GPU" } else { "" };
+    let driver = if facts.driver.is_empty() { String::new() } else { format!(", {}", facts.driver) };
+    format!("{} ({}{driver}{software})", facts.name, facts.backend)
 }

@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use futures::future::{Either, select};
 use futures::pin_mut;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
@@ -14,6 +13,7 @@ use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_messages::protocol::engine::*;
 
 use crate::files::open_model;
+use crate::load::with_progress;
 use crate::options::{RunOptions, Switch};
 use crate::report;
 use crate::stop::{INTERRUPTED, Interrupts};
@@ -65,47 +65,6 @@ fn generate_request(options: &RunOptions) -> Generate {
         hash_logits: options.json,
         reuse_prefix: true,
     }
-}
-
-/// Awaits a load under a progress bar; `None` when it was interrupted.
-async fn with_progress<T>(
-    loading: impl Future<Output = T>,
-    progress: &Latch<LoadProgress>,
-    interrupts: &mut Interrupts,
-    is_quiet: bool,
-) -> Option<T> {
-    let bar = if is_quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
-    pin_mut!(loading);
-    let mut version = 0;
-    let loaded = loop {
-        let changed = progress.changed(version);
-        let interrupted = interrupts.next();
-        pin_mut!(changed, interrupted);
-        match select(loading.as_mut(), select(changed, interrupted)).await {
-            Either::Left((loaded, _)) => break Some(loaded),
-            Either::Right((Either::Left((now, _)), _)) => {
-                version = progress.version();
-                show(&bar, now);
-            }
-            // Dropping the future abandons the load.
-            Either::Right((Either::Right(_), _)) => break None,
-        }
-    };
-    bar.finish_and_clear();
-    loaded
-}
-
-fn show(bar: &ProgressBar, progress: LoadProgress) {
-    let template = match progress.phase {
-        LoadPhase::Header => "reading the header",
-        LoadPhase::Weights => "{bar:32} {bytes}/{total_bytes} {bytes_per_sec}",
-        LoadPhase::Pipelines => "{bar:32} {pos}/{len} pipelines",
-    };
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_length(progress.total);
-    bar.set_position(progress.done);
 }
 
 /// Prints a reply as it comes.

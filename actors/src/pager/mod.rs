@@ -6,5 +6,5 @@ mod place;
 mod shell;
 
 pub use inspect::{InspectRequest, Inspection, inspect};
-pub use open::read_header;
+pub use open::{model_program, read_header};
 pub use shell::{PagerLinks, PagerMail, pager};

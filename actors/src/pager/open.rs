@@ -77,6 +77,14 @@ pub(super) async fn open(sources: Vec<NamedSource>) -> Result<Opened, LoadError>
     Ok(Opened { file, program, sources })
 }
 
+/// The program of a model; no weight is read.
+///
+/// # Errors
+/// When the files cannot be read, are no model, or one that is not supported.
+pub async fn model_program(sources: Vec<NamedSource>) -> Result<Program, LoadError> {
+    Ok(open(sources).await?.program)
+}
+
 /// The sources in the order in which the headers say the parts come.
 fn in_part_order(file: &ModelFile, sources: Vec<NamedSource>) -> Vec<NamedSource> {
     let by_name = |name: &str| sources.iter().find(|source| source.name == name).cloned();

@@ -47,7 +47,8 @@ impl Lab {
         self.words(&vec![0; words]).await
     }
 
-    /// Dispatches a kernel over its bindings and waits for it. Bindings that the kernel does not declare are ignored.
+    /// Dispatches a kernel over its bindings and waits for it. Bindings that the kernel does not declare are
+    /// ignored.
     pub async fn run<P: bytemuck::Pod>(
         &self,
         kernel: Kernel,

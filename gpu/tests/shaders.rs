@@ -1,4 +1,5 @@
-//! Every kernel variant renders, parses and validates, stays within WebGPU's default limits and uses nothing optional.
+//! Every kernel variant renders, parses and validates, stays within WebGPU's default limits and uses nothing
+//! optional.
 
 use fanlight_gpu::kernels::{
     Binding, Kernel, activate, attention, embed, fold, gemm, heads, matrix, normalize, repack,

@@ -1,9 +1,9 @@
-//! Where bytes lie on the GPU: slab order, weight planes, activations. Pure arithmetic, shared by the kernels that
-//! read the planes and the ledger that pays for them.
+//! Where bytes lie on the GPU: slab order, weight planes, activations. Pure arithmetic, shared by the kernels
+//! that read the planes and the ledger that pays for them.
 //!
-//! A row of K weights is NB = K/32 blocks, cut into S slabs of `blocks_per_slab` neighbouring blocks. One lane of a
-//! matrix kernel owns one slab. Block b of a row (slab `s = b / blocks_per_slab`, index `i = b % blocks_per_slab`) is
-//! stored at position `i * S + s`, so that neighbouring lanes read neighbouring blocks:
+//! A row of K weights is NB = K/32 blocks, cut into S slabs of `blocks_per_slab` neighbouring blocks. One
+//! lane of a matrix kernel owns one slab. Block b of a row (slab `s = b / blocks_per_slab`, index `i = b %
+//! blocks_per_slab`) is stored at position `i * S + s`, so that neighbouring lanes read neighbouring blocks:
 //!
 //! ```text
 //! blocks      0 1 2 | 3 4 5 | 6 7 -        S = 3, blocks_per_slab = 3, one padding block
@@ -19,7 +19,8 @@ pub const SLABS_MAX: u32 = 64;
 /// Planes start at multiples of this (WebGPU's default `minStorageBufferOffsetAlignment`).
 pub const PLANE_ALIGNMENT: u64 = 256;
 
-/// How a row of K elements is cut into slabs: a function of K alone, because the order of additions follows it.
+/// How a row of K elements is cut into slabs: a function of K alone, because the order of additions follows
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SlabLayout {
     /// Real blocks of a row.
@@ -31,8 +32,8 @@ pub struct SlabLayout {
 }
 
 impl SlabLayout {
-    /// The published table S(K). The largest divisor of NB up to 64 pads nothing; where that divisor is small although
-    /// the row is long (NB is nearly prime), the S in 32..=64 that pads least, the largest of those.
+    /// The published table S(K). The largest divisor of NB up to 64 pads nothing; where that divisor is small
+    /// although the row is long (NB is nearly prime), the S in 32..=64 that pads least, the largest of those.
     ///
     /// `columns` is a positive multiple of 32 (checked where files are read).
     pub fn for_columns(columns: u32) -> Self {

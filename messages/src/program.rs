@@ -1,8 +1,8 @@
 //! The seam between models and the machines that run them: a `Program` is a printable list of typed ops over
 //! named values and weight matrices.
 //!
-//! `models` writes one from a file's header; the GPU, the kernels' CPU twins and the tests' reference interpret
-//! it. Every quantity per token is one row; a batch is a number of rows.
+//! `models` writes one from a file's header; the GPU, the kernels' CPU twins and the tests' reference
+//! interpret it. Every quantity per token is one row; a batch is a number of rows.
 
 use crate::TensorType;
 
@@ -49,7 +49,8 @@ pub struct ValueSpec {
     pub len: u32,
 }
 
-/// A row per token in the form that matrix kernels read: int8 codes with one scale per 32 elements, in slab order.
+/// A row per token in the form that matrix kernels read: int8 codes with one scale per 32 elements, in slab
+/// order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActivationSpec {
     /// What it is, for people.

@@ -74,8 +74,9 @@ fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
     let options = RigOptions { context_len: 1024, batch_tokens: 8, logits_rows: 1, ..RigOptions::default() };
     let mut whole = load(&device, &bytes, options);
     let expected = whole.greedy(&prompt, 0, 8, 2, &setup(8)).unwrap();
-    // D01: every buffer must fit a binding of this size. gate|up has 82 KB, the cache of both KV heads 70 KB.
-    let mut cut = load(&device, &bytes, RigOptions { binding_bytes_max: 48 << 10, ..options });
+    // D01: every buffer must fit a binding of this size. gate|up has 82 KB, the cache of both KV heads 70 KB,
+    // the position table just fits.
+    let mut cut = load(&device, &bytes, RigOptions { binding_bytes_max: 66 << 10, ..options });
     let pages = cut.runner.plan().pages.len();
     assert!(pages > cut.program.matrices.len(), "{pages} pages: nothing was cut");
     assert!(cut.runner.plan().kv_group_heads.iter().any(|heads| *heads < 2), "no head group was cut");

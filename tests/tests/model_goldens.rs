@@ -23,7 +23,7 @@ fn load(model: &str, context_len: u32) -> Rig {
     let device =
         block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter is required");
     let mut file = File::open(goldens::model_path(&format!("{model}.gguf")))
-        .expect("run `make models` to fetch the models");
+        .expect("run `make fetch` (SmolLM2) or `make test-models` to fetch the models");
     let options = RigOptions { batch_tokens: 32, logits_rows: 32, context_len, ..RigOptions::default() };
     Rig::load(&device, &mut file, options).unwrap()
 }

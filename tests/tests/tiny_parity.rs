@@ -1,9 +1,10 @@
 //! Tiny models of every architecture and weight type: the engine against the independent f64 reference.
 //!
-//! The reference imitates the engine's roundings, so a token agrees to f32 precision unless an activation fell so
-//! close to a rounding tie that f32 and f64 chose different int8 codes. Such a flip spreads through the layers behind
-//! it and leaves that token at the level of int8 noise. Hence two bounds: the median token is exact, no token is worse
-//! than noise.
+//! The reference imitates the engine's roundings, so tokens agree to f32 precision until an activation falls
+//! so close to a rounding tie that f32 and f64 choose different int8 codes. Such a flip puts that token, and
+//! all that attend to it, at the level of int8 noise. Quantised models are therefore compared over many short
+//! sequences: most of them are exact, none is worse than noise. Float models have no codes and are compared
+//! over one long sequence, across the sliding window of gemma3.
 
 use std::io::Cursor;
 
@@ -14,11 +15,12 @@ use fanlight_tests::rig::{Rig, RigOptions};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
-/// Tokens per batch and batches: a window of 24 positions (gemma3) is crossed.
+/// Tokens per batch.
 const BATCH: usize = 4;
+/// Sequences of one batch (quantised), or batches of one sequence (float): 32 positions, the window is 24.
 const BATCHES: usize = 8;
 
-/// Largest logit difference of each token, relative to the spread of its logits; sorted.
+/// Largest logit difference of each batch, relative to the spread of its logits; sorted.
 fn deviations(device: &Device, architecture: Architecture, tensor_type: TensorType) -> Vec<f64> {
     let bytes = tiny(architecture, tensor_type, 7).build().unwrap().to_bytes();
     let roundings = Roundings { int8_activations: !tensor_type.is_float(), f16_kv: true };
@@ -28,15 +30,17 @@ fn deviations(device: &Device, architecture: Architecture, tensor_type: TensorTy
     let mut rig = Rig::load(device, &mut Cursor::new(bytes), options).unwrap();
     let tokens: Vec<u32> = (0..(BATCH * BATCHES) as u32).map(|i| (i * 37 + 11) % 250).collect();
     let mut deviations = Vec::new();
-    for (batch, tokens) in tokens.chunks(BATCH).enumerate() {
-        let expected = reference.forward(tokens).unwrap().logits;
-        let got = block_on(rig.runner.score((batch * BATCH) as u32, tokens)).unwrap();
-        for (row, expected) in expected.iter().enumerate() {
-            let got = &got[row * expected.len()..][..expected.len()];
-            let spread = (expected.iter().map(|x| x * x).sum::<f64>() / expected.len() as f64).sqrt();
-            let worst = expected.iter().zip(got).map(|(e, g)| (f64::from(*g) - e).abs()).fold(0.0, f64::max);
-            deviations.push(worst / spread);
+    for tokens in tokens.chunks(BATCH) {
+        if !tensor_type.is_float() {
+            reference.truncate(0);
         }
+        let base = reference.position() as u32;
+        let expected = reference.forward(tokens).unwrap().logits;
+        let got = block_on(rig.runner.score(base, tokens)).unwrap();
+        let expected = expected.concat();
+        let spread = (expected.iter().map(|x| x * x).sum::<f64>() / expected.len() as f64).sqrt();
+        let worst = expected.iter().zip(&got).map(|(e, g)| (f64::from(*g) - e).abs()).fold(0.0, f64::max);
+        deviations.push(worst / spread);
     }
     deviations.sort_by(f64::total_cmp);
     deviations
@@ -46,13 +50,10 @@ fn check(device: &Device, architecture: Architecture, tensor_type: TensorType) {
     let deviations = deviations(device, architecture, tensor_type);
     let (median, worst) = (deviations[deviations.len() / 2], deviations[deviations.len() - 1]);
     println!("{architecture:?} {tensor_type}: median {median:.1e}, worst {worst:.1e}");
-    // Float models have no codes that could hide the rounding of f16 keys and values at ties.
-    let exact = if tensor_type.is_float() { 2e-3 } else { 1e-4 };
-    assert!(
-        median < exact,
-        "{architecture:?} {tensor_type}: median token {median}, at most {exact} is rounding"
-    );
-    assert!(worst < 0.3, "{architecture:?} {tensor_type}: worst token {worst}, at most 0.3 is int8 noise");
+    // Keys and values are halves: where f32 and f64 round to different ones, 1e-3 of a row moves.
+    let exact = if tensor_type.is_float() { 2e-3 } else { 2e-5 };
+    assert!(median < exact, "{architecture:?} {tensor_type}: median {median}, at most {exact} is rounding");
+    assert!(worst < 0.3, "{architecture:?} {tensor_type}: worst {worst}, at most 0.3 is int8 noise");
 }
 
 fn device() -> Device {

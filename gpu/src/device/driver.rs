@@ -1,18 +1,18 @@
-//! What makes completions of GPU work arrive: natively a thread that waits for one submission at a time, in the page
-//! the event loop.
+//! What makes completions of GPU work arrive: natively a thread that waits for one submission at a time, in
+//! the page the event loop.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod imp {
     use std::rc::Rc;
     use std::sync::mpsc;
 
-    /// Wakes the futures of finished submissions. Dropping the last clone ends its thread and waits for it: a thread
-    /// that still holds the device while the process tears down crashes some drivers.
+    /// Wakes the futures of finished submissions. Dropping the last clone ends its thread and waits for it: a
+    /// thread that still holds the device while the process tears down crashes some drivers.
     #[derive(Clone, Debug)]
     pub struct Driver(Rc<Waiter>);
 
-    /// Submissions that may wait to be waited for: a dozen repacks of two uploads and three windows, with room. A sender
-    /// that finds it full blocks until the GPU has finished one.
+    /// Submissions that may wait to be waited for: a dozen repacks of two uploads and three windows, with
+    /// room. A sender that finds it full blocks until the GPU has finished one.
     const SUBMISSIONS_WAITED: usize = 64;
 
     #[derive(Debug)]
@@ -25,7 +25,8 @@ mod imp {
         fn drop(&mut self) {
             self.submissions = None;
             if let Some(thread) = self.thread.take() {
-                // It only waits for submissions already made; a panic there has been reported by the panic hook.
+                // It only waits for submissions already made; a panic there has been reported by the panic
+                // hook.
                 let _ = thread.join();
             }
         }

@@ -6,7 +6,8 @@
 pub enum GpuError {
     /// No adapter answers.
     #[error(
-        "no GPU adapter with WebGPU support was found ({reason}); install a Vulkan, Metal or DX12 driver, or use a browser with WebGPU"
+        "no GPU adapter with WebGPU support was found ({reason}); install a Vulkan, Metal or DX12 driver, \
+         or use a browser with WebGPU"
     )]
     NoAdapter {
         /// What the system said.

@@ -168,15 +168,16 @@ impl Device {
 
     /// A shader module without runtime checks.
     ///
-    /// Out-of-bounds guards of the translator would cost every load; the kernels bound their own indices, and the
-    /// same text was validated before.
+    /// Out-of-bounds guards of the translator would cost every load; the kernels bound their own indices, and
+    /// the same text was validated before.
     pub(crate) fn create_module(&self, shader: &Shader) -> wgpu::ShaderModule {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(&shader.label),
             source: wgpu::ShaderSource::Wgsl(shader.wgsl.as_str().into()),
         };
-        // SAFETY: the text comes from our own templates, never from a user or a file, and every variant is validated
-        // in tests; kernels guard rows, tokens and blocks against the sizes their buffers were planned with.
+        // SAFETY: the text comes from our own templates, never from a user or a file, and every variant is
+        // validated in tests; kernels guard rows, tokens and blocks against the sizes their buffers were
+        // planned with.
         #[allow(unsafe_code, reason = "see SAFETY")]
         unsafe {
             self.raw.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked())

@@ -1,7 +1,7 @@
 //! The kernels: WGSL templates and the typed variants that render them.
 //!
-//! A [`Kernel`] is one pipeline. Its fields are everything that changes code or constants; what changes per dispatch
-//! is in the kernel's `Params` uniform.
+//! A [`Kernel`] is one pipeline. Its fields are everything that changes code or constants; what changes per
+//! dispatch is in the kernel's `Params` uniform.
 
 pub mod accept;
 pub mod activate;

@@ -48,8 +48,8 @@ const SUBMISSION_MS: f64 = 20.0;
 const STEPS_MAX: u32 = 64;
 
 impl Runner {
-    /// Times steps of each bucket up to `tokens_max` at cache length `base`, warm, as medians. The cache rows behind
-    /// `base` are overwritten and no token is emitted.
+    /// Times steps of each bucket up to `tokens_max` at cache length `base`, warm, as medians. The cache rows
+    /// behind `base` are overwritten and no token is emitted.
     pub async fn time_steps(&mut self, base: u32, tokens_max: u32) -> Result<Vec<StepTime>, GpuError> {
         let limit = tokens_max.min(self.plan.request.logits_rows);
         let mut times = Vec::new();
@@ -72,8 +72,8 @@ impl Runner {
         Ok(times)
     }
 
-    /// Times plain decoding from cache length `base` on, in windows of `steps` with `in_flight` submitted ahead of the
-    /// one being read: the median of windows after a warm-up.
+    /// Times plain decoding from cache length `base` on, in windows of `steps` with `in_flight` submitted
+    /// ahead of the one being read: the median of windows after a warm-up.
     pub async fn time_decode(
         &mut self,
         base: u32,

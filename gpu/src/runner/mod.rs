@@ -268,8 +268,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Submits a prompt batch at positions `base..`; with `choose`, the last row picks the first token of the reply.
-    /// Resolves when the control block has been read back.
+    /// Submits a prompt batch at positions `base..`; with `choose`, the last row picks the first token of the
+    /// reply. Resolves when the control block has been read back.
     pub fn prefill(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<PendingReport, GpuError> {
         let batch = self.write_prompt(base, tokens)?;
         self.submit(|runner, recorder| {
@@ -293,8 +293,8 @@ impl Runner {
         Ok(self.batch(live, Product::for_prompt(live), true, self.positions_bound))
     }
 
-    /// Submits a window of decode steps; resolves when its control block and tokens have been read back. Submitted
-    /// when called, so that the next window can follow before this one is read.
+    /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
+    /// Submitted when called, so that the next window can follow before this one is read.
     pub fn window(&mut self, steps: u32) -> Result<PendingReport, GpuError> {
         let first = self.positions_bound;
         self.positions_bound += steps;
@@ -310,7 +310,8 @@ impl Runner {
         })
     }
 
-    /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for decoding.
+    /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for
+    /// decoding.
     pub async fn score(&mut self, base: u32, tokens: &[u32]) -> Result<Vec<f32>, GpuError> {
         let limit = self.plan.request.logits_rows as usize;
         if tokens.len() > limit {
@@ -332,7 +333,8 @@ impl Runner {
         Ok(words.into_iter().map(f32::from_bits).collect())
     }
 
-    /// The residual row of the last token after every op that adds to it, for comparing layers with a reference.
+    /// The residual row of the last token after every op that adds to it, for comparing layers with a
+    /// reference.
     pub async fn trace_residual(&mut self, base: u32, tokens: &[u32]) -> Result<Vec<Vec<f32>>, GpuError> {
         let batch = self.write_prompt(base, tokens)?;
         let mut rows = Vec::new();

@@ -1,4 +1,5 @@
-//! Parameter records: one aligned slice of the params buffer per dispatch, written once when a model is created.
+//! Parameter records: one aligned slice of the params buffer per dispatch, written once when a model is
+//! created.
 
 use fanlight_messages::limits::PARAM_RECORD_BYTES;
 use fanlight_messages::plan::BufferOwner;

@@ -114,8 +114,8 @@ impl<'a> Bound<'a> {
 }
 
 impl Pipeline {
-    /// A bind group of the bindings this kernel declares; others in `bound` are ignored, a missing one is an error of
-    /// validation that the caller's error scope reports.
+    /// A bind group of the bindings this kernel declares; others in `bound` are ignored, a missing one is an
+    /// error of validation that the caller's error scope reports.
     pub(crate) fn bind(&self, device: &Device, bound: &[Bound]) -> wgpu::BindGroup {
         let entries: Vec<_> = bound
             .iter()

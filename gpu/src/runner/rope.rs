@@ -1,4 +1,5 @@
-//! Rotary tables: cosine and sine per position and pair, computed in f64 by `libm` so that native and page agree.
+//! Rotary tables: cosine and sine per position and pair, computed in f64 by `libm` so that native and page
+//! agree.
 
 use fanlight_messages::program::RopeSpec;
 

@@ -185,7 +185,8 @@ async fn lay_out(
     Ok((lab.words(&keys).await?, lab.words(&values).await?))
 }
 
-/// Attention and fold of `step.tokens` rows; for a single-token form, only row `only`. Gives `[tokens, query_len]` bits.
+/// Attention and fold of `step.tokens` rows; for a single-token form, only row `only`. Gives `[tokens,
+/// query_len]` bits.
 async fn run(
     lab: &Lab,
     shape: &Shape,

@@ -1,8 +1,9 @@
-//! The self-test: every pair of pipelines that may compute the same token must agree in every bit on this device.
+//! The self-test: every pair of pipelines that may compute the same token must agree in every bit on this
+//! device.
 //!
-//! "Explicit fma" in a shader is a means, not a proof. What is proved here, on the visitor's device and driver, is
-//! u32 equality: lane kernels of every token count against one token, the GEMM against the lane kernel, and every
-//! form of attention against plain decoding.
+//! "Explicit fma" in a shader is a means, not a proof. What is proved here, on the visitor's device and
+//! driver, is u32 equality: lane kernels of every token count against one token, the GEMM against the lane
+//! kernel, and every form of attention against plain decoding.
 
 mod attention;
 mod blocks;
@@ -38,8 +39,8 @@ pub struct Verdict {
 }
 
 impl SelfTestPlan {
-    /// Every format once, the common ones also at a width that pads and at one with long slabs; every head length of
-    /// published models.
+    /// Every format once, the common ones also at a width that pads and at one with long slabs; every head
+    /// length of published models.
     pub fn everything() -> Self {
         let once = TensorType::ALL.into_iter().map(|t| (t, if t.block_len() == 256 { 512 } else { 288 }));
         let more = [(TensorType::Q4_0, 2144), (TensorType::Q4_0, 4864), (TensorType::Q4K, 17_152)];

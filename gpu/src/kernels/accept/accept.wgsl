@@ -1,6 +1,6 @@
-// Commits the step: advances the cache, folds the hash, appends the chosen token to the ring, raises the end flag.
-// One workgroup, a thread per slice of the logits row and per end id; the next step reads what it leaves.
-// messages/src/control.rs draws the buffer.
+// Commits the step: advances the cache, folds the hash, appends the chosen token to the ring, raises the end
+// flag. One workgroup, a thread per slice of the logits row and per end id; the next step reads what it
+// leaves. messages/src/control.rs draws the buffer.
 @group(0) @binding(0) var<storage, read> partials: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> tokens: array<u32>;
 @group(0) @binding(6) var<storage, read_write> faults: atomic<u32>;

@@ -1,5 +1,5 @@
-//! Softmax attention over 64-position chunks with an online, left-to-right fold (Milakov and Gimelshein 2018), in
-//! three forms that agree in every bit.
+//! Softmax attention over 64-position chunks with an online, left-to-right fold (Milakov and Gimelshein
+//! 2018), in three forms that agree in every bit.
 
 #[cfg(test)]
 mod cases;
@@ -79,7 +79,8 @@ impl Variant {
         [kv_heads, chunks, query_rows.div_ceil(self.queries)]
     }
 
-    /// Teams of 64 threads that share the rows: few chunks are in flight in decoding, so each must finish soon.
+    /// Teams of 64 threads that share the rows: few chunks are in flight in decoding, so each must finish
+    /// soon.
     fn teams(self) -> u32 {
         match self.queries {
             1 => 1,

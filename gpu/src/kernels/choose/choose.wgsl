@@ -2,7 +2,8 @@
 // Grid: 64 slices × rows; 256 threads per slice, each walking its slice at stride 256.
 struct Params { len: u32, hash: u32 };
 @group(0) @binding(0) var<storage, read> logits: array<f32>;
-@group(0) @binding(1) var<storage, read_write> partials: array<vec4<u32>>;  // [row][slice] bits(value), id, hash, 0
+// [row][slice] bits(value), id, hash, 0
+@group(0) @binding(1) var<storage, read_write> partials: array<vec4<u32>>;
 @group(0) @binding(7) var<storage, read> control: Control;
 @group(0) @binding(8) var<uniform> params: Params;
 
@@ -41,7 +42,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let stride = 128u >> k;
     if (t < stride) {
       let other = t + stride;
-      if (best_value[other] > best_value[t] || (best_value[other] == best_value[t] && best_id[other] < best_id[t])) {
+      let tied = best_value[other] == best_value[t] && best_id[other] < best_id[t];
+      if (best_value[other] > best_value[t] || tied) {
         best_value[t] = best_value[other];
         best_id[t] = best_id[other];
       }

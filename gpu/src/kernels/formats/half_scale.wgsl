@@ -10,7 +10,9 @@ fn load_weights(at: u32, row: u32, block: u32) -> Weights {
   let c = codes[at];
   let k = scales[at >> 1u] >> ((at & 1u) * 16u);
   let d = supers[row * SUPERS + min(block >> 3u, SUPERS - 1u)];
-  var w = Weights(c & vec4<u32>(0x0F0F0F0Fu), (c >> vec4<u32>(4u)) & vec4<u32>(0x0F0F0F0Fu), d, vec2<i32>(sign_byte(k, 0u), sign_byte(k, 8u)));
+  let low = c & vec4<u32>(0x0F0F0F0Fu);
+  let up = (c >> vec4<u32>(4u)) & vec4<u32>(0x0F0F0F0Fu);
+  var w = Weights(low, up, d, vec2<i32>(sign_byte(k, 0u), sign_byte(k, 8u)));
 {% if high == 2 %}
   let h = high[at];
   w.low |= ((vec4<u32>(h.x) >> vec4<u32>(0u, 2u, 4u, 6u)) & vec4<u32>(0x03030303u)) << vec4<u32>(4u);

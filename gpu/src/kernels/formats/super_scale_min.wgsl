@@ -10,7 +10,9 @@ fn load_weights(at: u32, row: u32, block: u32) -> Weights {
   let c = codes[at];
   let k = scales[at >> 1u] >> ((at & 1u) * 16u);
   let d = supers[row * SUPERS + min(block >> 3u, SUPERS - 1u)];
-  var w = Weights(c & vec4<u32>(0x0F0F0F0Fu), (c >> vec4<u32>(4u)) & vec4<u32>(0x0F0F0F0Fu), d, i32(k & 0xffu), i32((k >> 8u) & 0xffu));
+  let low = c & vec4<u32>(0x0F0F0F0Fu);
+  let up = (c >> vec4<u32>(4u)) & vec4<u32>(0x0F0F0F0Fu);
+  var w = Weights(low, up, d, i32(k & 0xffu), i32((k >> 8u) & 0xffu));
 {% if high == 1 %}
   let h = vec4<u32>(high[at]);
   w.low |= ((h >> vec4<u32>(0u, 1u, 2u, 3u)) & vec4<u32>(0x01010101u)) << vec4<u32>(4u);

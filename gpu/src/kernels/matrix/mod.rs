@@ -51,7 +51,8 @@ const WORKGROUP_FLOATS: u32 = 16_384 / 4;
 const GROUP_TARGET: u32 = 128;
 
 impl Variant {
-    /// The default tuning: four rows a thread pay from four tokens on, until the partial sums outgrow workgroup memory.
+    /// The default tuning: four rows a thread pay from four tokens on, until the partial sums outgrow
+    /// workgroup memory.
     pub fn tuned(format: ResidentFormat, layout: SlabLayout, tokens: u32, packed_dot: bool) -> Self {
         let mut rows = match tokens {
             1 | 2 => 2,

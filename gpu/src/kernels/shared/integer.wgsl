@@ -4,7 +4,7 @@ fn dot4(a: u32, b: u32) -> i32 { return dot4I8Packed(a, b); }
 {% else %}
 // The same integers by shifts, for devices without packed dot products.
 fn signed_bytes(v: u32) -> vec4<i32> {
-  return vec4<i32>(bitcast<i32>(v << 24u) >> 24u, bitcast<i32>(v << 16u) >> 24u, bitcast<i32>(v << 8u) >> 24u, bitcast<i32>(v) >> 24u);
+  return bitcast<vec4<i32>>(vec4<u32>(v << 24u, v << 16u, v << 8u, v)) >> vec4<u32>(24u);
 }
 fn dot4(a: u32, b: u32) -> i32 {
   let p = signed_bytes(a) * signed_bytes(b);

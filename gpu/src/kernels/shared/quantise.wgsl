@@ -1,6 +1,8 @@
-// Quantises a row to int8 with one scale per 32 elements, in slab order. Four neighbouring threads share a block:
-// thread `t` brings the eight elements of quarter `t % 4`. Call in uniform control flow (it holds two barriers).
-//   dx = amax / 127,  code = round(x / dx) clamped to ±127,  meta = { bits(dx), sum of codes 0..16 | 16..32 as i16 }
+// Quantises a row to int8 with one scale per 32 elements, in slab order. Four neighbouring threads share a
+// block: thread `t` brings the eight elements of quarter `t % 4`. Call in uniform control flow (it holds two
+// barriers).
+//   dx = amax / 127,  code = round(x / dx) clamped to ±127
+//   meta = { bits(dx), sum of codes 0..16 | 16..32 as i16 }
 // A block of zeros gets dx = 0 and codes 0. A NaN or infinity raises the fault flag instead of spreading.
 const TINY = 1e-30;
 
@@ -26,7 +28,8 @@ fn quantise(row: u32, block: u32, t: u32, a: vec4<f32>, b: vec4<f32>, live: bool
   quarter_max[t] = max(max(m.x, m.y), max(m.z, m.w));
   workgroupBarrier();
   let first = t & ~3u;
-  let amax = max(max(quarter_max[first], quarter_max[first + 1u]), max(quarter_max[first + 2u], quarter_max[first + 3u]));
+  let front = max(quarter_max[first], quarter_max[first + 1u]);
+  let amax = max(front, max(quarter_max[first + 2u], quarter_max[first + 3u]));
   let dx = select(amax * (1.0 / 127.0), 0.0, amax < TINY);
   let inverse = select(1.0 / dx, 0.0, amax < TINY);
   let qa = clamp(vec4<i32>(round(a * inverse)), vec4<i32>(-127), vec4<i32>(127));

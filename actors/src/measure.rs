@@ -1,5 +1,5 @@
-//! What hosts measure: a model is loaded by the engine as ever and then taken from it, so that nothing but the
-//! measurement submits to the device; and the comparison of the pipelines that one model uses.
+//! What hosts measure: a model is loaded by the engine as ever and then taken from it, so that nothing but
+//! the measurement submits to the device; and the comparison of the pipelines that one model uses.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -106,8 +106,8 @@ impl MeasuredModel {
         self.runner.plan()
     }
 
-    /// What one step reads of the weights: every matrix that is multiplied; of a table of embeddings that is not the
-    /// head as well, a step reads but one row, which is left out.
+    /// What one step reads of the weights: every matrix that is multiplied; of a table of embeddings that is
+    /// not the head as well, a step reads but one row, which is left out.
     pub fn step_weights(&self) -> StepWeights {
         let ops = self.program.body.iter().chain([&self.program.head]);
         let mut matrices: Vec<MatrixId> = ops
@@ -123,7 +123,8 @@ impl MeasuredModel {
         StepWeights { gpu_bytes: self.plan().bytes_where(is_read), file_bytes: file_bytes.sum() }
     }
 
-    /// Milliseconds of a prompt batch of `tokens` tokens, at most the plan's batch: the median of several, warm.
+    /// Milliseconds of a prompt batch of `tokens` tokens, at most the plan's batch: the median of several,
+    /// warm.
     ///
     /// # Errors
     /// When the device fails.
@@ -131,8 +132,8 @@ impl MeasuredModel {
         self.runner.time_prefill(tokens).await.map_err(measuring)
     }
 
-    /// Plain decoding from cache length `base` on, in windows of `steps` of which `in_flight` are submitted at a
-    /// time.
+    /// Plain decoding from cache length `base` on, in windows of `steps` of which `in_flight` are submitted at
+    /// a time.
     ///
     /// # Errors
     /// When the device fails.

@@ -132,8 +132,8 @@ impl MeasuredModel {
         self.runner.time_prefill(tokens).await.map_err(measuring)
     }
 
-    /// Plain decoding from cache length `base` on, in windows of `steps` of which `in_flight` are submitted at
-    /// a time.
+    /// Plain decoding from cache length `base` on, in windows of `steps` of which `in_flight` are submitted
+    /// at a time.
     ///
     /// # Errors
     /// When the device fails.

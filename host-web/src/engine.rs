@@ -238,7 +238,7 @@ fn generate_request(request: ReplyRequest) -> Generate {
                 },
                 content: turn.content,
             };
-            Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think: true, now: local_time() }
+            Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think: false, now: local_time() }
         }
     };
     Generate {

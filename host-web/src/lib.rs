@@ -3,7 +3,8 @@
 //! The worker's script (`page/worker.ts`) is the only caller. Nothing here waits synchronously, and every
 //! failure is a [`error::Failure`].
 
-// Actors run on the event loop here, and on a thread of their own natively: this door exists in the page only.
+// Actors run on the event loop here, and on a thread of their own natively: this door exists in the page
+// only.
 #[cfg(target_arch = "wasm32")]
 pub mod engine;
 pub mod error;

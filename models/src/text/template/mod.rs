@@ -1,7 +1,7 @@
 //! Chat templates: messages in, prompt text and ids out.
 //!
 //! The template is the one in the file, rendered as the reference renderer does. Control ids come only from
-//! the template's own text, see [`guard`]. A template that refuses the messages gets them again with
+//! the template's own text, see `guard`. A template that refuses the messages gets them again with
 //! neighbours of one role merged, and then with the system text moved to the first user message; if it
 //! refuses those too, its own words are the error.
 

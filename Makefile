@@ -26,11 +26,11 @@ demo: setup
 	cargo run --quiet --release --package fanlight-native -- run '$(MODEL)' -p '$(PROMPT)'
 
 test: setup
-	REQUIRE_GPU=1 REQUIRE_BROWSER=1 FANLIGHT_MODELS='$(abspath $(MODELS))' python3 tests/run_tests.py
+	FANLIGHT_MODELS='$(abspath $(MODELS))' python3 tests/run_tests.py
 
 test-models: setup
 	python3 tests/fetch_models.py --out '$(MODELS)' smollm2 gemma3 qwen05
-	REQUIRE_GPU=1 FANLIGHT_MODELS_ALL=1 FANLIGHT_MODELS='$(abspath $(MODELS))' \
+	FANLIGHT_MODELS_ALL=1 FANLIGHT_MODELS='$(abspath $(MODELS))' \
 		python3 tests/run_tests.py --only native
 
 lint:

@@ -10,8 +10,6 @@ use crate::control::WINDOWS_IN_FLIGHT;
 pub const LANDING_BYTES: u64 = 16 << 20;
 /// Bytes of one upload: what a landing buffer holds beside a start that is not a multiple of four.
 pub const UPLOAD_BYTES_MAX: u64 = LANDING_BYTES - 4;
-/// Bytes of host-visible staging: one landing buffer's worth, filled while the landing buffer is repacked.
-pub const STAGING_BYTES: u64 = LANDING_BYTES;
 /// Host-visible copies of the control block: one per window in flight and one that the host still reads.
 pub const READBACK_SLOTS: u32 = WINDOWS_IN_FLIGHT + 1;
 /// Bytes of attention partials the plan aims for; more rows per dispatch than this buys nothing.

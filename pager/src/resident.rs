@@ -4,7 +4,7 @@ use fanlight_messages::control::CONTROL_BYTES;
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::limits::{
     CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX, LANDING_BYTES,
-    PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, STAGING_BYTES,
+    PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS,
 };
 use fanlight_messages::plan::{
     ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
@@ -276,14 +276,16 @@ fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], 
 /// Buffers whose size does not follow the model's shape.
 fn fixed_buffers(request: &PlanRequest, batch_rows: u32, params_bytes: u64) -> Vec<BufferPlan> {
     let choice_bytes = u64::from(request.logits_rows) * CHOICE_SLICES * CHOICE_RECORD_BYTES;
+    // No adapter binds less than a landing buffer; a pretended one gets smaller uploads.
+    let landing_bytes = LANDING_BYTES.min(request.binding_bytes_max & !3);
     let mut buffers = vec![
         BufferPlan { owner: BufferOwner::Tokens, bytes: u64::from(batch_rows) * 4 },
         BufferPlan { owner: BufferOwner::Control, bytes: CONTROL_BYTES },
         BufferPlan { owner: BufferOwner::ChoicePartials, bytes: choice_bytes },
         BufferPlan { owner: BufferOwner::Faults, bytes: FAULT_BYTES },
         BufferPlan { owner: BufferOwner::Params, bytes: params_bytes },
-        BufferPlan { owner: BufferOwner::Landing, bytes: LANDING_BYTES },
-        BufferPlan { owner: BufferOwner::Staging, bytes: STAGING_BYTES },
+        BufferPlan { owner: BufferOwner::Landing, bytes: landing_bytes },
+        BufferPlan { owner: BufferOwner::Staging, bytes: landing_bytes },
     ];
     let readbacks = (0..READBACK_SLOTS).map(BufferOwner::Readback);
     buffers.extend(readbacks.map(|owner| BufferPlan { owner, bytes: CONTROL_BYTES }));

@@ -1,8 +1,8 @@
 //! Which bytes of which file go where, in the order of the files: the way of the weights to the device.
 
 use fanlight_messages::TensorType;
-use fanlight_messages::limits::UPLOAD_BYTES_MAX;
-use fanlight_messages::plan::GpuPlan;
+use fanlight_messages::limits::{LANDING_BYTES, UPLOAD_BYTES_MAX};
+use fanlight_messages::plan::{BufferOwner, GpuPlan};
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 use fanlight_models::gguf::{ModelFile, ModelTensor};
 
@@ -49,6 +49,8 @@ pub enum UploadTarget {
 /// When a tensor is missing or has another size than the program says.
 pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Result<Vec<Upload>, PlanError> {
     let mut uploads = Vec::new();
+    let landing_bytes = plan.bytes_of(BufferOwner::Landing).unwrap_or(LANDING_BYTES);
+    let upload_bytes_max = landing_bytes.saturating_sub(LANDING_BYTES - UPLOAD_BYTES_MAX);
     for (index, matrix) in program.matrices.iter().enumerate() {
         let id = MatrixId(index as u32);
         let row_bytes = matrix.tensor_type.row_bytes(u64::from(matrix.columns)).unwrap_or(0);
@@ -58,7 +60,8 @@ pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Res
         for part in &matrix.parts {
             let wanted = part.rows.checked_mul(row_bytes);
             let tensor = find(model, &part.tensor, matrix.tensor_type, wanted)?;
-            let rows = Rows { matrix: id, first_row, rows: part.rows, row_bytes };
+            let rows_max = (upload_bytes_max / row_bytes.max(1)).max(1);
+            let rows = Rows { matrix: id, first_row, rows: part.rows, row_bytes, rows_max };
             cut_rows(rows, &page_starts, tensor, &mut uploads);
             first_row += part.rows;
         }
@@ -78,7 +81,7 @@ pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Res
             element_offset += part.len;
         }
     }
-    if let Some(large) = uploads.iter().find(|upload| upload.bytes > UPLOAD_BYTES_MAX) {
+    if let Some(large) = uploads.iter().find(|upload| upload.bytes > upload_bytes_max) {
         return Err(PlanError::Program(format!("{:?} needs {} bytes at once", large.target, large.bytes)));
     }
     uploads.sort_by_key(|upload| (upload.shard, upload.offset));
@@ -111,16 +114,17 @@ struct Rows {
     first_row: u64,
     rows: u64,
     row_bytes: u64,
+    /// Rows of one upload.
+    rows_max: u64,
 }
 
 /// Cuts rows so that no piece exceeds the landing buffer or crosses a page.
 fn cut_rows(rows: Rows, page_starts: &[u64], tensor: &ModelTensor, uploads: &mut Vec<Upload>) {
-    let rows_max = (UPLOAD_BYTES_MAX / rows.row_bytes.max(1)).max(1);
     let end = rows.first_row + rows.rows;
     let mut first_row = rows.first_row;
     while first_row < end {
         let next_page = page_starts.get(page_starts.partition_point(|start| *start <= first_row));
-        let piece_end = end.min(first_row + rows_max).min(next_page.copied().unwrap_or(end));
+        let piece_end = end.min(first_row + rows.rows_max).min(next_page.copied().unwrap_or(end));
         uploads.push(Upload {
             shard: tensor.shard,
             offset: tensor.info.offset + (first_row - rows.first_row) * rows.row_bytes,

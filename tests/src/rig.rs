@@ -6,8 +6,7 @@ use std::rc::Rc;
 use anyhow::Context;
 use fanlight_gpu::{Device, Runner};
 use fanlight_messages::device::{RequestSetup, WindowReport};
-use fanlight_messages::limits::LANDING_BYTES;
-use fanlight_messages::plan::{GpuPlan, KvFormat, PlanRequest};
+use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat, PlanRequest};
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 use fanlight_models::arch::{self, SmallTensors};
 use fanlight_models::gguf::{HeaderReader, HeaderStep, ModelFile, ModelTensor};
@@ -121,7 +120,8 @@ impl Rig {
         let mut runner = block_on(Runner::create(device, program.clone(), plan))?;
         for (index, spec) in (0u32..).zip(&program.matrices) {
             let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).context("row bytes")?;
-            let step = (LANDING_BYTES - 4) / row_bytes;
+            let landing = runner.plan().bytes_of(BufferOwner::Landing).context("landing")?;
+            let step = (landing - 4) / row_bytes;
             let mut first = 0;
             for part in &spec.parts {
                 let bytes = read_tensor(source, file.tensor(&part.tensor).context("tensor")?)?;

@@ -15,22 +15,25 @@ use fanlight_tests::rig::{Rig, RigOptions};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
-/// Tokens per batch.
-const BATCH: usize = 4;
-/// Sequences of one batch (quantised), or batches of one sequence (float): 32 positions, the window is 24.
-const BATCHES: usize = 8;
+/// Tokens of the one sequence of a float model and of its batches: the window of gemma3 (24) is crossed.
+const FLOAT: (usize, usize) = (32, 4);
+/// Tokens of all sequences of a quantised model and of each: a flip is likely in a long one.
+const QUANTISED: (usize, usize) = (48, 2);
+/// Batches that must be exact. A wrong kernel makes none; three do not happen by chance.
+const EXACT_MIN: usize = 3;
 
 /// Largest logit difference of each batch, relative to the spread of its logits; sorted.
 fn deviations(device: &Device, architecture: Architecture, tensor_type: TensorType) -> Vec<f64> {
     let bytes = tiny(architecture, tensor_type, 7).build().unwrap().to_bytes();
     let roundings = Roundings { int8_activations: !tensor_type.is_float(), f16_kv: true };
     let mut reference = Reference::from_bytes(bytes.clone(), roundings).unwrap();
+    let (len, batch) = if tensor_type.is_float() { FLOAT } else { QUANTISED };
     let options =
-        RigOptions { batch_tokens: BATCH as u32, logits_rows: BATCH as u32, ..RigOptions::default() };
+        RigOptions { batch_tokens: batch as u32, logits_rows: batch as u32, ..RigOptions::default() };
     let mut rig = Rig::load(device, &mut Cursor::new(bytes), options).unwrap();
-    let tokens: Vec<u32> = (0..(BATCH * BATCHES) as u32).map(|i| (i * 37 + 11) % 250).collect();
+    let tokens: Vec<u32> = (0..len as u32).map(|i| (i * 37 + 11) % 250).collect();
     let mut deviations = Vec::new();
-    for tokens in tokens.chunks(BATCH) {
+    for tokens in tokens.chunks(batch) {
         if !tensor_type.is_float() {
             reference.truncate(0);
         }
@@ -48,13 +51,13 @@ fn deviations(device: &Device, architecture: Architecture, tensor_type: TensorTy
 
 fn check(device: &Device, architecture: Architecture, tensor_type: TensorType) {
     let deviations = deviations(device, architecture, tensor_type);
-    let (exact, worst) = (deviations[deviations.len() / 4], deviations[deviations.len() - 1]);
-    println!("{architecture:?} {tensor_type}: a quarter within {exact:.1e}, worst {worst:.1e}");
+    let (exact, worst) = (deviations[EXACT_MIN - 1], deviations[deviations.len() - 1]);
+    println!("{architecture:?} {tensor_type}: {EXACT_MIN} within {exact:.1e}, worst {worst:.1e}");
     // Keys and values are halves: where f32 and f64 round to different ones, 1e-3 of a row moves.
     let limit = if tensor_type.is_float() { 2e-3 } else { 2e-5 };
     assert!(
         exact < limit,
-        "{architecture:?} {tensor_type}: {exact} in the best quarter, {limit} is rounding"
+        "{architecture:?} {tensor_type}: {EXACT_MIN} batches within {exact}, {limit} is rounding"
     );
     assert!(worst < 0.3, "{architecture:?} {tensor_type}: worst {worst}, at most 0.3 is int8 noise");
 }

@@ -40,11 +40,6 @@ pub struct Params {
 /// Token counts that have a kernel of their own.
 pub const BUCKETS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
-/// The smallest bucket that holds `tokens`, or `None` beyond the largest.
-pub fn bucket_for(tokens: u32) -> Option<u32> {
-    BUCKETS.into_iter().find(|b| *b >= tokens)
-}
-
 /// f32s of workgroup memory that every WebGPU device has.
 const WORKGROUP_FLOATS: u32 = 16_384 / 4;
 /// Threads of a workgroup worth aiming for.

@@ -4,6 +4,7 @@
 
 pub mod control;
 pub mod device;
+pub mod draft;
 pub mod error;
 pub mod layout;
 pub mod limits;

@@ -95,7 +95,11 @@ impl GreedyRun {
     }
 }
 
-fn read_header(source: &mut dyn ModelBytes) -> anyhow::Result<ModelFile> {
+/// The header of a model in one file: metadata and tensor list.
+///
+/// # Errors
+/// What the source or the header reader says.
+pub fn read_header(source: &mut dyn ModelBytes) -> anyhow::Result<ModelFile> {
     let len = source.seek(SeekFrom::End(0))?;
     let mut reader = HeaderReader::new(len);
     loop {

@@ -12,7 +12,11 @@ pub trait Drafter {
     /// The tree, at most [`NODES_MAX`] nodes in the order in which narrower steps take them.
     fn draft(&mut self, history: &History) -> DraftTree;
     /// Hears what was chosen at the nodes that the walk visited.
-    fn learn(&mut self, tree: &DraftTree, visits: &[Visit]);
+    fn learn(&mut self, _tree: &DraftTree, _visits: &[Visit]) {}
+    /// What it has learned, where it learns.
+    fn reliabilities(&self) -> Option<Reliabilities> {
+        None
+    }
 }
 
 /// Our own drafter.
@@ -24,9 +28,18 @@ pub struct Mixing {
     pub learns: bool,
 }
 
+impl Mixing {
+    /// Its name while it learns.
+    pub const LEARNED: &str = "mixing, learned";
+}
+
 impl Drafter for Mixing {
     fn name(&self) -> &'static str {
-        if self.learns { "mixing, learned" } else { "mixing, fixed" }
+        if self.learns { Self::LEARNED } else { "mixing, fixed" }
+    }
+
+    fn reliabilities(&self) -> Option<Reliabilities> {
+        Some(self.reliabilities.clone())
     }
 
     fn draft(&mut self, history: &History) -> DraftTree {

@@ -1,5 +1,6 @@
 //! `fanlight bench`: what a model takes on this adapter, measured on the engine's own submissions.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -7,8 +8,9 @@ use futures::future::{Either, select};
 use futures::pin_mut;
 use serde_json::{Value, json};
 
+use fanlight_actors::engine::start_engine;
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
-use fanlight_actors::kit::{Latch, World};
+use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_actors::measure::{DecodeTime, MeasuredModel, PhaseTime, PipelineTime, StepTime};
 use fanlight_messages::limits::CONTEXT_LEN_MIN;
 use fanlight_messages::plan::BATCH_TOKENS_MAX;
@@ -19,6 +21,7 @@ use crate::load::with_progress;
 use crate::options::BenchOptions;
 use crate::report::{adapter_json, adapter_text, print_json, print_text};
 use crate::stop::{INTERRUPTED, Interrupts};
+use crate::suite::measure_suite;
 
 /// Tokens of the measured prompt, where context and prompt batch allow it.
 const PROMPT_TOKENS: u32 = 512;
@@ -31,17 +34,50 @@ const PIPELINE_TOKENS: [u32; 2] = [1, 8];
 
 /// Runs the command.
 pub fn bench(options: &BenchOptions) -> Result<ExitCode> {
+    match &options.suite {
+        Some(suite) => bench_suite(options, suite),
+        None => bench_model(options),
+    }
+}
+
+/// Decodes a suite of prompts in every way.
+fn bench_suite(options: &BenchOptions, suite: &Path) -> Result<ExitCode> {
+    World::run(|world, _| async move {
+        let mut interrupts = Interrupts::listen()?;
+        let sources = open_model(&options.model)?;
+        let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
+        let handle = start_engine(&world, backend, Clock::real());
+        let progress = Latch::new(LoadProgress::default());
+        let loading = handle.load(load_request(options), sources, progress.clone());
+        let Some(loaded) = with_progress(loading, &progress, &mut interrupts, options.json).await else {
+            return Ok(ExitCode::from(INTERRUPTED));
+        };
+        loaded.with_context(|| options.model.display().to_string())?;
+        let measuring = measure_suite(&handle, options, suite);
+        let interrupted = interrupts.next();
+        pin_mut!(measuring, interrupted);
+        match select(measuring, interrupted).await {
+            Either::Left((measured, _)) => measured.map(|()| ExitCode::SUCCESS),
+            Either::Right(_) => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    })
+}
+
+fn load_request(options: &BenchOptions) -> Load {
+    Load {
+        context_len: options.context,
+        batch_tokens: BATCH_TOKENS_MAX,
+        kv_format: options.kv.into(),
+        budget_bytes: None,
+    }
+}
+
+fn bench_model(options: &BenchOptions) -> Result<ExitCode> {
     World::run(|world, _| async move {
         let sources = open_model(&options.model)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
-        let request = Load {
-            context_len: options.context,
-            batch_tokens: BATCH_TOKENS_MAX,
-            kv_format: options.kv.into(),
-            budget_bytes: None,
-        };
         let progress = Latch::new(LoadProgress::default());
-        let loading = MeasuredModel::load(&world, backend, sources, request, progress.clone());
+        let loading = MeasuredModel::load(&world, backend, sources, load_request(options), progress.clone());
         let mut interrupts = Interrupts::listen()?;
         let Some(model) = with_progress(loading, &progress, &mut interrupts, options.json).await else {
             return Ok(ExitCode::from(INTERRUPTED));

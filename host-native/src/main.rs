@@ -5,9 +5,11 @@ mod files;
 mod inspect;
 mod load;
 mod options;
+mod replay;
 mod report;
 mod run;
 mod stop;
+mod suite;
 mod verify;
 
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect::inspect(inspect),
         Command::Verify(verify) => verify::verify(verify),
         Command::Bench(bench) => bench::bench(bench),
+        Command::Replay(replay) => replay::run(replay),
     };
     match outcome {
         Ok(code) => code,

@@ -1,9 +1,11 @@
 //! What can be said on the command line.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 
@@ -28,6 +30,8 @@ pub enum Command {
     Verify(VerifyOptions),
     /// Measure how fast a model loads, reads prompts and decodes.
     Bench(BenchOptions),
+    /// Show what each drafter would have been worth on recorded replies.
+    Replay(ReplayOptions),
 }
 
 impl Command {
@@ -38,6 +42,7 @@ impl Command {
             Self::Inspect(_) => false,
             Self::Verify(options) => options.json,
             Self::Bench(options) => options.json,
+            Self::Replay(options) => options.json,
         }
     }
 }
@@ -68,6 +73,12 @@ pub struct RunOptions {
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
+    /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32. Never changes the answer.
+    #[arg(long, value_name = "N", default_value = "off", value_parser = parse_width)]
+    pub width: Width,
+    /// End the reply before this text; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
     /// Whether a model that can think before it answers does so.
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub think: Switch,
@@ -116,9 +127,86 @@ pub struct BenchOptions {
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
+    /// Decode the prompts of this file in every way instead: JSON lines with id, class, split and message.
+    #[arg(long, value_name = "FILE")]
+    pub suite: Option<PathBuf>,
+    /// Ways of a suite [default: a readback per token, plain windows, every width]: WIDTH, or
+    /// WIDTH/WINDOW, or WIDTH/WINDOW/IN-FLIGHT.
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = parse_way, requires = "suite")]
+    pub ways: Vec<Way>,
+    /// Most tokens of a suite's replies.
+    #[arg(short = 'n', long = "max-tokens", value_name = "N", default_value_t = 128, requires = "suite")]
+    pub token_limit: u32,
+    /// Compare the hashes of all logits too; costs time.
+    #[arg(long, requires = "suite")]
+    pub hash: bool,
+    /// Write the suite's prompts and replies as ids, for `replay`.
+    #[arg(long, value_name = "FILE", requires = "suite")]
+    pub record: Option<PathBuf>,
     /// Print one JSON object per line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayOptions {
+    /// Recorded replies, as `bench --suite --record` writes them.
+    pub file: PathBuf,
+    /// Nodes of a step, the root included.
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub width: u32,
+    /// Only recordings of this split.
+    #[arg(long, value_name = "NAME")]
+    pub split: Option<String>,
+    /// Print where learning has brought the reliabilities.
+    #[arg(long)]
+    pub learned: bool,
+    /// Print one JSON object per line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One way of decoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// Nodes per step.
+    pub width: Width,
+    /// Steps per window.
+    pub steps: u32,
+    /// Windows in flight.
+    pub in_flight: u32,
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { width, steps, in_flight } = self;
+        let text = match width {
+            Width::Off if (*steps, *in_flight) == (1, 1) => "readback per token".into(),
+            Width::Off => format!("plain, window {steps}"),
+            Width::Nodes(nodes) => format!("width {nodes}, window {steps}"),
+        };
+        f.pad(&text)
+    }
+}
+
+fn parse_width(text: &str) -> Result<Width, String> {
+    if text == "off" {
+        return Ok(Width::Off);
+    }
+    let nodes = text.parse().ok().filter(|nodes| WIDTHS.contains(nodes));
+    nodes.map(Width::Nodes).ok_or_else(|| format!("off or one of {WIDTHS:?} is wanted"))
+}
+
+fn parse_way(text: &str) -> Result<Way, String> {
+    let mut parts = text.split('/');
+    let width = parse_width(parts.next().unwrap_or_default())?;
+    let mut number = |default| match parts.next() {
+        None => Ok(default),
+        Some(part) => part.parse().map_err(|_| format!("{part} is no number")),
+    };
+    let way = Way { width, steps: number(2)?, in_flight: number(2)? };
+    if parts.next().is_some() { Err("WIDTH/WINDOW/IN-FLIGHT is wanted".into()) } else { Ok(way) }
 }
 
 /// Cache formats by name.

@@ -76,6 +76,13 @@ pub fn finished_line(
             "decode_ms_per_token": ratio(milliseconds(stats.decode_us), f64::from(stats.decode_tokens)),
             "tokens_per_step": ratio(f64::from(stats.decode_tokens), f64::from(stats.steps)),
             "steps": stats.steps,
+            "drafts": {
+                "verified": stats.drafting.verified,
+                "accepted": stats.drafting.accepted,
+                "steps_by_accepted": stats.drafting.accepted_by_depth,
+                "steps_by_match_length": stats.drafting.match_len,
+            },
+            "ms_per_step": ratio(milliseconds(stats.decode_us), f64::from(stats.steps)),
             "windows": stats.windows,
             "dispatches_per_step": ratio(stats.decode_dispatches as f64, f64::from(stats.submitted_steps)),
             "gpu_peak_bytes": loaded.gpu_bytes,
@@ -99,9 +106,13 @@ pub fn speed_line(finished: &ReplyFinished, reused_tokens: u32, loaded: &ModelLo
     let speed = |tokens: u32, us: u64| {
         ratio(f64::from(tokens), us as f64 / 1e6).map_or("-".into(), |speed| format!("{speed:.1}"))
     };
+    let steps = match ratio(f64::from(stats.decode_tokens), f64::from(stats.steps)) {
+        Some(per_step) if stats.drafting.verified > 0 => format!(", {per_step:.2} tokens/step"),
+        _ => String::new(),
+    };
     let reused = if reused_tokens > 0 { format!(", {reused_tokens} reused") } else { String::new() };
     format!(
-        "prefill {} tok/s ({} tokens{reused}), decode {} tok/s ({} tokens), {}",
+        "prefill {} tok/s ({} tokens{reused}), decode {} tok/s ({} tokens{steps}), {}",
         speed(stats.prefill_tokens, stats.prefill_us),
         stats.prefill_tokens,
         speed(stats.decode_tokens, stats.decode_us),

@@ -51,17 +51,21 @@ fn generate_request(options: &RunOptions) -> Generate {
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
-        Prompt::Chat {
-            turns: vec![ChatTurn { role: ChatRole::User, content: options.prompt.clone() }],
-            think: options.think == Switch::On,
-            now: utc_now(),
-        }
+        chat_prompt(&options.prompt, options.think == Switch::On)
     };
     Generate {
         window_steps: options.window,
+        width: options.width,
+        stop: options.stop.clone(),
         hash_logits: options.json,
         ..Generate::new(prompt, options.token_limit)
     }
+}
+
+/// A conversation of one message.
+pub fn chat_prompt(message: &str, think: bool) -> Prompt {
+    let turns = vec![ChatTurn { role: ChatRole::User, content: message.to_owned() }];
+    Prompt::Chat { turns, think, now: utc_now() }
 }
 
 /// Prints a reply as it comes.

@@ -80,6 +80,8 @@ impl Default for Way {
 pub struct GreedyRun {
     /// Chosen ids, no end token.
     pub ids: Vec<u32>,
+    /// The hash after each of them.
+    pub hashes: Vec<u32>,
     /// Hash over the logits rows.
     pub hash: u32,
     /// The last report's control word.
@@ -89,9 +91,9 @@ pub struct GreedyRun {
 }
 
 impl GreedyRun {
-    /// What every way must agree on.
-    pub fn bits(&self) -> (&[u32], u32, u32) {
-        (&self.ids, self.hash, self.end)
+    /// What every way must agree on: ids, the hash after each, the last hash and the end.
+    pub fn bits(&self) -> (&[u32], &[u32], u32, u32) {
+        (&self.ids, &self.hashes, self.hash, self.end)
     }
 }
 
@@ -189,7 +191,7 @@ impl Rig {
     pub fn greedy(&mut self, prompt: &[u32], way: Way, setup: &RequestSetup) -> anyhow::Result<GreedyRun> {
         block_on(self.runner.prepare(way.width))?;
         self.runner.begin(setup)?;
-        let mut run = GreedyRun { ids: Vec::new(), hash: 0, end: 0, steps: Vec::new() };
+        let mut run = GreedyRun { ids: Vec::new(), hashes: Vec::new(), hash: 0, end: 0, steps: Vec::new() };
         let mut at = way.base;
         let fresh = &prompt[way.base as usize..];
         let chunks: Vec<_> = fresh.chunks(way.chunk).collect();
@@ -214,6 +216,7 @@ impl Rig {
 impl GreedyRun {
     fn take(&mut self, report: WindowReport) {
         self.ids.extend(report.tokens);
+        self.hashes.extend(report.hashes);
         self.steps.extend(report.steps);
         (self.hash, self.end) = (report.control.hash, report.control.end);
     }

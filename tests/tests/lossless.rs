@@ -69,6 +69,11 @@ fn check(rig: &mut Rig, prompt: &[u32], tokens: u32, all: &[Speculation]) -> Vec
         let way = Way { steps, width: Width::Nodes(nodes), ..Way::default() };
         let run = rig.greedy(prompt, way, &RequestSetup { memory, ..setup(tokens) }).unwrap();
         assert_eq!(run.bits(), expected.bits(), "{speculation:?}");
+        // With the prompt in the cache, as a conversation that goes on has it.
+        let reused = Way { base: prompt.len() as u32 - 1, ..way };
+        let memory = right.map_or_else(Rc::default, |right| memory_right_for(prompt, &expected.ids, right));
+        let again = rig.greedy(prompt, reused, &RequestSetup { memory, ..setup(tokens) }).unwrap();
+        assert_eq!(again.bits(), expected.bits(), "{speculation:?}, prefix reused");
         assert!(run.steps.iter().all(|step| step.live <= nodes && step.emitted <= step.accepted + 1));
         sums.push(accepted(&run));
     }
@@ -169,7 +174,7 @@ fn widths_may_change_between_windows() {
             }
             rig.runner.begin(&RequestSetup { memory: memory.clone(), ..setup(80) }).unwrap();
             let first = block_on(rig.runner.prefill(0, &prompt, true).unwrap()).unwrap();
-            let (mut ids, mut last) = (first.tokens, first.control);
+            let (mut ids, mut hashes, mut last) = (first.tokens, first.hashes, first.control);
             let mut in_flight = std::collections::VecDeque::new();
             let mut widths = plan.iter().cycle();
             while last.end == 0 || !in_flight.is_empty() {
@@ -179,9 +184,26 @@ fn widths_may_change_between_windows() {
                 }
                 let report = block_on(in_flight.pop_front().unwrap()).unwrap();
                 ids.extend(report.tokens);
+                hashes.extend(report.hashes);
                 last = report.control;
             }
-            assert_eq!((&ids[..], last.hash, last.end), expected.bits(), "{plan:?}, windows of {steps}");
+            assert_eq!((&ids[..], &hashes[..], last.hash, last.end), expected.bits(), "{plan:?}, windows of {steps}");
+        }
+    }
+}
+
+/// Trees that reach over the edge of an attention chunk, at every depth.
+#[test]
+fn trees_across_the_edge_of_a_chunk_give_the_same_bits() {
+    let mut rig = load(Architecture::Llama, TensorType::Q4_0, KvFormat::F16);
+    for len in 54..=64 {
+        let prompt = prompt(len);
+        let expected = rig.greedy(&prompt, Way::default(), &setup(10)).unwrap();
+        let memory = memory_right_for(&prompt, &expected.ids, usize::MAX);
+        for nodes in [16, 32] {
+            let way = Way { width: Width::Nodes(nodes), ..Way::default() };
+            let run = rig.greedy(&prompt, way, &RequestSetup { memory: memory.clone(), ..setup(10) }).unwrap();
+            assert_eq!(run.bits(), expected.bits(), "a prompt of {len}, width {nodes}: {:?}", run.steps);
         }
     }
 }

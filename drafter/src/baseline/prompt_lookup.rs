@@ -4,7 +4,7 @@
 use fanlight_messages::draft::{DEPTH_MAX, SEPARATOR};
 
 use crate::replay::Drafter;
-use crate::{DraftTree, History, Node, Visit};
+use crate::{DraftTree, History, Node};
 
 /// Longest n-gram looked up, as published.
 const NGRAM_MAX: u32 = 3;
@@ -37,6 +37,4 @@ impl Drafter for PromptLookup {
         }
         DraftTree { nodes, match_len: 0 }
     }
-
-    fn learn(&mut self, _tree: &DraftTree, _visits: &[Visit]) {}
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fanlight_messages::draft::{DEPTH_MAX, NODES_MAX, SEPARATOR};
 
 use crate::replay::Drafter;
-use crate::{DraftTree, History, Node, Visit};
+use crate::{DraftTree, History, Node};
 
 /// Longest suffix that is looked up.
 const SUFFIX_MAX: u32 = 32;
@@ -89,6 +89,4 @@ impl Drafter for SuffixTree {
         }
         DraftTree { nodes: best.1, match_len: 0 }
     }
-
-    fn learn(&mut self, _tree: &DraftTree, _visits: &[Visit]) {}
 }

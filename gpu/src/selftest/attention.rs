@@ -17,8 +17,9 @@ const CACHE_ROWS: u32 = 320;
 const BASES: [u32; 4] = [3, 60, 64, 250];
 /// Positions seen by the windowed cases, and the soft cap of one.
 const WINDOWS: [(u32, f32); 2] = [(0, 0.0), (100, 30.0)];
-/// Parents of a bushy tree, node 0 first.
-const PARENTS: [u32; 12] = [0, 0, 1, 0, 3, 1, 2, 6, 0, 8, 9, 7];
+/// Parents of a tree, node 0 first: a chain as deep as drafts go, then shallow nodes, so that a tile of rows
+/// begins with its deepest whatever the heads per tile; and a bushy rest.
+const PARENTS: [u32; 16] = [0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 9, 1, 11, 13, 0];
 
 struct Shape {
     head_len: u32,

@@ -18,8 +18,9 @@ const KV_HEADS: usize = 2;
 /// Positions of the cache: five chunks.
 const POSITIONS: usize = 320;
 const CACHE_ROWS: usize = POSITIONS + TREE_ROWS as usize;
-/// Parents of a tree's nodes, node 0 first: depths up to four.
-const PARENTS: [usize; 7] = [0, 0, 1, 0, 2, 4, 3];
+/// Parents of a tree's nodes, node 0 first: a chain as deep as drafts go, then shallow nodes, so that a tile of
+/// rows begins with its deepest.
+const PARENTS: [usize; 12] = [0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 9];
 
 /// Region of the tree rows that this step uses.
 const PARITY: usize = 1;
@@ -235,7 +236,7 @@ fn check_all(lab: &Lab, shape: Shape, form: Form, queries: usize) {
         size: 1.0,
         stale: 1e4,
     };
-    let plain = if form == Form::Tree { Case { live: 7, tokens: 7, ..plain } } else { plain };
+    let plain = if form == Form::Tree { Case { live: PARENTS.len(), tokens: PARENTS.len(), ..plain } } else { plain };
     // Contexts of 63, 64 and 65 positions, inside one chunk and over four.
     for committed in [0, 61, 62, 64, 127, 250] {
         check(lab, Case { committed, ..plain });
@@ -307,7 +308,7 @@ fn rows_behind_the_context_do_no_harm() {
                     form,
                     queries: 8,
                     committed: 70,
-                    live: tokens.min(7),
+                    live: tokens,
                     first_node: 0,
                     tokens,
                     window: 0,

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
@@ -49,6 +50,12 @@ pub trait BackendModel: 'static {
     /// Creates the pipelines; calls `progress(done, total)` after each.
     fn compile(&mut self, progress: impl FnMut(u64, u64)) -> impl Future<Output = Result<(), DeviceError>>;
 
+    /// Creates what steps of `width` need, where that is new.
+    ///
+    /// # Errors
+    /// When the width is none that the device can run.
+    fn prepare(&mut self, width: Width) -> impl Future<Output = Result<(), DeviceError>>;
+
     /// Resets the control block for a request.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;
 
@@ -62,9 +69,10 @@ pub trait BackendModel: 'static {
         choose: bool,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError>;
 
-    /// Submits a window of `steps` steps, like [`prefill`](Self::prefill).
+    /// Submits a window of `steps` steps of a prepared width, like [`prefill`](Self::prefill).
     fn window(
         &mut self,
         steps: u32,
+        width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError>;
 }

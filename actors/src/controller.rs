@@ -32,7 +32,10 @@ pub async fn controller(
     while let Some(mail) = mailbox.next().await {
         match mail {
             ControllerMail::Observe(window) => planner.observe(window.steps, window.elapsed_us),
-            ControllerMail::Configure(configure) => planner.limit_steps(configure.steps_max),
+            ControllerMail::Configure(configure) => {
+                planner.limit_steps(configure.steps_max);
+                planner.set_width(configure.width);
+            }
         }
         plan.set(planner.plan());
     }

@@ -18,6 +18,7 @@ mod shell;
 
 use std::rc::Rc;
 
+use fanlight_messages::draft::Width;
 use fanlight_messages::limits::{
     ENGINE_CONTROL, ENGINE_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL, SUBMITTER_INBOX,
 };
@@ -39,7 +40,7 @@ pub use shell::{EngineLinks, EngineMail, engine};
 
 /// Starts an engine on this thread. It ends when every clone of its handle is dropped.
 pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: 1, steps: 1 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1 });
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };

@@ -10,6 +10,7 @@ use fanlight_gpu::selftest::{self, SelfTestPlan};
 pub use fanlight_gpu::selftest::{Scope, Verdict};
 use fanlight_gpu::{Device, GpuError, Runner};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
@@ -113,6 +114,11 @@ impl BackendModel for Runner {
         compiled.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
+    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
+        let prepared = Runner::prepare(self, width).await;
+        prepared.map_err(|error| device_error(error, "compiling pipelines"))
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
         Runner::begin(self, setup).map_err(|error| device_error(error, "beginning a request"))
     }
@@ -132,9 +138,10 @@ impl BackendModel for Runner {
     fn window(
         &mut self,
         steps: u32,
+        width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         let phase = "decoding";
-        let pending = Runner::window(self, steps).map_err(|error| device_error(error, phase))?;
+        let pending = Runner::window(self, steps, width).map_err(|error| device_error(error, phase))?;
         Ok(pending.map(move |report| report.map_err(|error| device_error(error, phase))))
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use fanlight_gpu::Runner;
 use fanlight_gpu::selftest::SelfTestPlan;
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::{DeviceError, LoadError};
 use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat};
 use fanlight_messages::program::{MatrixId, Op, Program, VectorId};
@@ -262,6 +263,10 @@ impl BackendModel for LentModel {
         Ok(())
     }
 
+    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
+        BackendModel::prepare(&mut self.lent()?.runner, width).await
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
         BackendModel::begin(&mut self.lent()?.runner, setup)
     }
@@ -278,7 +283,8 @@ impl BackendModel for LentModel {
     fn window(
         &mut self,
         steps: u32,
+        width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        BackendModel::window(&mut self.lent()?.runner, steps)
+        BackendModel::window(&mut self.lent()?.runner, steps, width)
     }
 }

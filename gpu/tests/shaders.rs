@@ -17,7 +17,7 @@ fn formats() -> Vec<ResidentFormat> {
 }
 
 fn every_variant() -> Vec<Kernel> {
-    let mut kernels = vec![Kernel::Choose, Kernel::Accept];
+    let mut kernels = vec![Kernel::Choose, Kernel::Accept, Kernel::Scan, Kernel::Draft];
     for packed_dot in [true, false] {
         for format in formats() {
             for layout in WIDTHS.map(SlabLayout::for_columns) {
@@ -45,7 +45,9 @@ fn every_variant() -> Vec<Kernel> {
     }
     for kv_format in [KvFormat::F16, KvFormat::F32] {
         for head_len in [8, 16, 32, 64, 72, 80, 96, 128, 256] {
-            kernels.push(Kernel::Heads(heads::Variant { head_len, kv_format }));
+            for tree in [false, true] {
+                kernels.push(Kernel::Heads(heads::Variant { head_len, kv_format, tree }));
+            }
             for form in [attention::Form::Split, attention::Form::Tree, attention::Form::Tiled] {
                 for queries in [1, 2, 3, 4, 7, 8] {
                     kernels.push(Kernel::Attention(attention::Variant {
@@ -85,6 +87,10 @@ fn every_variant_validates_within_default_limits() {
         )
         .validate(&module)
         .unwrap_or_else(|error| panic!("{}: {}", shader.label, error.emit_to_string(&shader.wgsl)));
+        let workgroup =
+            module.global_variables.iter().filter(|(_, v)| v.space == naga::AddressSpace::WorkGroup);
+        let bytes: u32 = workgroup.map(|(_, v)| module.types[v.ty].inner.size(module.to_ctx())).sum();
+        assert!(bytes <= 16384, "{}: {bytes} bytes of workgroup memory", shader.label);
         for banned in ["subgroup", "enable f16", "unpack4x", "pack4x", "var<immediate>", "push_constant"] {
             assert!(!shader.wgsl.contains(banned), "{} uses {banned}", shader.label);
         }

@@ -58,12 +58,9 @@ fn generate_request(options: &RunOptions) -> Generate {
         }
     };
     Generate {
-        prompt,
-        token_limit: options.token_limit,
-        chunk_tokens: None,
         window_steps: options.window,
         hash_logits: options.json,
-        reuse_prefix: true,
+        ..Generate::new(prompt, options.token_limit)
     }
 }
 

@@ -243,14 +243,7 @@ fn generate_request(request: ReplyRequest) -> Generate {
             Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think: false, now: local_time() }
         }
     };
-    Generate {
-        prompt,
-        token_limit: request.token_limit,
-        chunk_tokens: None,
-        window_steps: WINDOW_STEPS_MAX,
-        hash_logits: false,
-        reuse_prefix: true,
-    }
+    Generate::new(prompt, request.token_limit)
 }
 
 /// The visitor's time, for templates that print a date.

@@ -11,9 +11,13 @@
 //!   6  poison      1 after a non-finite activation
 //!   7  ring_head   tokens emitted since the request began
 //!   8  hash        fold of the logits rows that chose each token
-//!   9..16          reserved, zero
+//!   9..11          the accepted nodes at depths 1..4 and 5..8 of the last step, a byte each
+//!   11 steps       live steps since the request began
+//!   12..16         reserved, zero
 //!   16..80         end-of-generation ids, unused entries u32::MAX
-//!   80..           token ring of RING_LEN ids, token t at slot t % RING_LEN
+//!   80..208        token ring of RING_LEN ids, token t at slot t % RING_LEN
+//!   208..336       the hash after each of those tokens
+//!   336..          step records, 12 bytes each, step s at slot s % RECORDS
 //! ```
 
 /// Word offset of the end ids.
@@ -24,8 +28,18 @@ pub const END_IDS_MAX: u32 = 64;
 pub const RING_WORD: u32 = END_IDS_WORD + END_IDS_MAX;
 /// Slots of the ring: three windows of four steps of nine tokens, rounded up to a power of two.
 pub const RING_LEN: u32 = 128;
+/// Word offset of the hash ring.
+pub const HASHES_WORD: u32 = RING_WORD + RING_LEN;
+/// Word offset of the step records.
+pub const RECORDS_WORD: u32 = HASHES_WORD + RING_LEN;
+/// Slots of step records: three windows of four steps, rounded up to a power of two.
+pub const RECORDS: u32 = 16;
+/// Words of a step record.
+pub const RECORD_WORDS: u32 = 3;
 /// Bytes of the whole buffer.
-pub const CONTROL_BYTES: u64 = 4 * (RING_WORD + RING_LEN) as u64;
+pub const CONTROL_BYTES: u64 = 4 * (RECORDS_WORD + RECORDS * RECORD_WORDS) as u64;
+/// Words of the control block proper.
+pub const BLOCK_WORDS: usize = 12;
 /// Most steps in a window.
 pub const WINDOW_STEPS_MAX: u32 = 4;
 /// Windows submitted before the oldest is read.
@@ -72,18 +86,85 @@ pub struct ControlBlock {
     pub poison: u32,
     pub ring_head: u32,
     pub hash: u32,
+    pub path: [u32; 2],
+    pub steps: u32,
 }
 
 impl ControlBlock {
     /// As words, in buffer order.
-    pub fn to_words(self) -> [u32; 9] {
-        let Self { committed, live, context, end, pending, tokens_left, poison, ring_head, hash } = self;
-        [committed, live, context, end, pending, tokens_left, poison, ring_head, hash]
+    pub fn to_words(self) -> [u32; BLOCK_WORDS] {
+        let Self {
+            committed,
+            live,
+            context,
+            end,
+            pending,
+            tokens_left,
+            poison,
+            ring_head,
+            hash,
+            path,
+            steps,
+        } = self;
+        let [low, high] = path;
+        [committed, live, context, end, pending, tokens_left, poison, ring_head, hash, low, high, steps]
     }
-    /// From the first nine words of the buffer; `None` when there are fewer.
+    /// From the first words of the buffer; `None` when there are fewer.
     pub fn from_words(words: &[u32]) -> Option<Self> {
-        let [committed, live, context, end, pending, tokens_left, poison, ring_head, hash] =
-            *words.first_chunk::<9>()?;
-        Some(Self { committed, live, context, end, pending, tokens_left, poison, ring_head, hash })
+        let [committed, live, context, end, pending, tokens_left, poison, ring_head, hash, low, high, steps] =
+            *words.first_chunk::<BLOCK_WORDS>()?;
+        let path = [low, high];
+        Some(Self {
+            committed,
+            live,
+            context,
+            end,
+            pending,
+            tokens_left,
+            poison,
+            ring_head,
+            hash,
+            path,
+            steps,
+        })
+    }
+}
+
+/// What a step did, as the accept kernel leaves it in three words.
+///
+/// ```text
+///   0   live nodes | tokens emitted << 8 | longest match << 16 | nodes drafted << 24
+///   1   expected accepted nodes of widths 2 | 4 << 10 | 8 << 20, in 64ths
+///   2   of widths 16 | 32 << 10; nodes accepted << 20
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepRecord {
+    /// Nodes it verified, the root included.
+    pub live: u32,
+    /// Tokens it emitted.
+    pub emitted: u32,
+    /// Nodes below the root that it committed.
+    pub accepted: u32,
+    /// Length of the longest suffix match of its draft, 0 without one.
+    pub match_len: u32,
+    /// Nodes that were drafted, the root included; 0 when nothing drafted.
+    pub drafted: u32,
+    /// Accepted nodes that the draft promised to widths 2, 4, 8, 16 and 32, in 64ths.
+    pub expected: [u32; 5],
+}
+
+impl StepRecord {
+    /// From its words.
+    pub fn from_words([counts, low, high]: [u32; RECORD_WORDS as usize]) -> Self {
+        let byte = |k: u32| counts >> (8 * k) & 0xff;
+        let ten = |word: u32, k: u32| word >> (10 * k) & 0x3ff;
+        Self {
+            live: byte(0),
+            emitted: byte(1),
+            accepted: ten(high, 2),
+            match_len: byte(2),
+            drafted: byte(3),
+            expected: [ten(low, 0), ten(low, 1), ten(low, 2), ten(high, 0), ten(high, 1)],
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What the engine and a device say to each other about an adapter, a request and a finished submission.
 
-use crate::control::ControlBlock;
+use std::rc::Rc;
+
+use crate::control::{ControlBlock, StepRecord};
 
 /// What is known of the machine that runs a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub struct AdapterFacts {
 }
 
 /// What the control block of a request starts with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestSetup {
     /// Ids that end the reply, at most [`END_IDS_MAX`](crate::control::END_IDS_MAX).
     pub end_ids: Vec<u32>,
@@ -30,6 +32,11 @@ pub struct RequestSetup {
     pub token_limit: u32,
     /// Whether every chosen logits row is folded into the hash.
     pub hash_logits: bool,
+    /// Where the hash starts: 0, or what it was when an interrupted reply goes on.
+    pub hash: u32,
+    /// Replies that drafts may be made from, newest last, a
+    /// [`SEPARATOR`](crate::draft::SEPARATOR) behind each. They never change what is decoded.
+    pub memory: Rc<[u32]>,
 }
 
 /// A finished submission: a prompt batch or a window of steps.
@@ -39,6 +46,10 @@ pub struct WindowReport {
     pub control: ControlBlock,
     /// Tokens emitted since the report before; an end token is never among them.
     pub tokens: Vec<u32>,
+    /// The hash after each of those tokens; meaningful when the request hashes logits.
+    pub hashes: Vec<u32>,
+    /// The live steps since the report before.
+    pub steps: Vec<StepRecord>,
     /// Dispatches it took.
     pub dispatches: u32,
 }

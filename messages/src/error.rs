@@ -192,6 +192,12 @@ pub enum GenerateError {
         /// What is possible, for people.
         allowed: String,
     },
+    /// A stop text that cannot be looked for.
+    #[error("stop texts: {reason}")]
+    StopText {
+        /// What is wrong with them.
+        reason: String,
+    },
     /// A prompt id that the model does not have.
     #[error("token id {id} at position {position} of the prompt, the model has ids 0 to {max}")]
     TokenId {

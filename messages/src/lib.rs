@@ -5,6 +5,7 @@
 pub mod bytes;
 pub mod control;
 pub mod device;
+pub mod draft;
 pub mod error;
 pub mod layout;
 pub mod limits;

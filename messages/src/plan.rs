@@ -74,7 +74,15 @@ pub enum BufferOwner {
     Control,
     /// Per-slice maxima and hashes of the logits rows.
     ChoicePartials,
-    /// Raised by a kernel that meets a NaN or an infinity.
+    /// Session memory and the context's tokens, which drafts are made from.
+    History,
+    /// Matches of the context's end in the history.
+    Matches,
+    /// The draft tree, what came of the last one, and what was learned from it.
+    Draft,
+    /// The ancestors of every node of the tree.
+    Ancestors,
+    /// A bit per row, raised by a kernel that meets a NaN or an infinity.
     Faults,
     /// Sizes and offsets that kernels read.
     Params,

@@ -1,6 +1,7 @@
 //! The plan of a model whose weights all stay on the GPU.
 
 use fanlight_messages::control::CONTROL_BYTES;
+use fanlight_messages::draft::{ANCESTOR_BYTES, DRAFT_BYTES, MATCHES_BYTES, MEMORY_TOKENS, WIDTHS};
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::limits::{
     CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX, LANDING_BYTES,
@@ -19,8 +20,9 @@ use crate::pages::plan_pages;
 const FLOAT_BYTES: u64 = 4;
 /// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
 const VECTOR_ALIGNMENT: u32 = 4;
-/// Records besides those of the ops: the choice kernel's and the repack kernel's.
-const FIXED_RECORDS: u64 = 2;
+/// Records besides those of the ops: the choice kernel's and the repack kernel's, the accept kernel's three
+/// forms, and the drafting kernels' widths.
+const FIXED_RECORDS: u64 = 2 + 3 + WIDTHS.len() as u64;
 
 /// Plans every buffer for running `program` with all weights resident.
 ///
@@ -52,6 +54,7 @@ pub fn plan_resident(program: &Program, request: PlanRequest) -> Result<GpuPlan,
     buffers.extend(batch_buffers(program, &request, batch_rows, logits));
     let (partial_rows, partials_bytes) = plan_partials(program, cache_rows, batch_rows, limit)?;
     buffers.push(BufferPlan { owner: BufferOwner::AttentionPartials, bytes: partials_bytes });
+    buffers.extend(draft_buffers(cache_rows));
     buffers.extend(fixed_buffers(
         &request,
         batch_rows,
@@ -243,10 +246,10 @@ fn plan_partials(
     Ok((rows, (u64::from(rows) * row_bytes).max(batch_bytes)))
 }
 
-/// One record per dispatch of a pass. Attention has one per tile of decode nodes and one for prompts, per
-/// head group and for the fold.
+/// One record per dispatch of a pass. Attention has one per tile of tree nodes, one for plain steps and one
+/// for prompts, per head group and for the fold.
 fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], partial_rows: u32) -> u64 {
-    let attention_records = u64::from(BUCKET_MAX / partial_rows) + 1;
+    let attention_records = u64::from(BUCKET_MAX / partial_rows) + 2;
     let mut page_counts = vec![0u64; program.matrices.len()];
     for page in pages {
         page_counts[page.matrix.index()] += 1;
@@ -271,6 +274,17 @@ fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], 
         })
         .sum();
     (parts + FIXED_RECORDS) * PARAM_RECORD_BYTES
+}
+
+/// What drafts are made from and what they are.
+fn draft_buffers(cache_rows: u32) -> [BufferPlan; 4] {
+    let history_bytes = u64::from(MEMORY_TOKENS + cache_rows) * 4;
+    [
+        BufferPlan { owner: BufferOwner::History, bytes: history_bytes },
+        BufferPlan { owner: BufferOwner::Matches, bytes: MATCHES_BYTES },
+        BufferPlan { owner: BufferOwner::Draft, bytes: DRAFT_BYTES },
+        BufferPlan { owner: BufferOwner::Ancestors, bytes: ANCESTOR_BYTES },
+    ]
 }
 
 /// Buffers whose size does not follow the model's shape.

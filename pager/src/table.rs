@@ -53,6 +53,9 @@ impl PlanTable<'_> {
             BufferOwner::Activation(..) => (7, "activations, quantised"),
             BufferOwner::AttentionPartials => (8, "attention partials"),
             BufferOwner::ChoicePartials => (9, "choice partials"),
+            BufferOwner::History | BufferOwner::Matches | BufferOwner::Draft | BufferOwner::Ancestors => {
+                (9, "drafts")
+            }
             BufferOwner::Tokens | BufferOwner::Control | BufferOwner::Faults | BufferOwner::Params => {
                 (10, "control and parameters")
             }

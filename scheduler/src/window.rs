@@ -1,25 +1,27 @@
 //! Steps per window: as many as were asked for, as long as a submission stays far below the watchdog.
 
 use fanlight_messages::control::WINDOW_STEPS_MAX;
+use fanlight_messages::draft::Width;
 use fanlight_messages::limits::SUBMISSION_US_MAX;
 use fanlight_messages::protocol::controller::PlanChosen;
 
 use crate::DecayingAverage;
 
-/// Plans windows of plain steps (width 1).
+/// Plans windows of steps of one width.
 ///
 /// The predicted time of a step is the exponential average of what steps took; before the first observation a
 /// window is one step, so that an unknown device is never given more than it must do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowPlanner {
     steps_max: u32,
+    width: Width,
     step_us: DecayingAverage,
 }
 
 impl WindowPlanner {
     /// At most `steps_max` steps per window; clamped to 1..=[`WINDOW_STEPS_MAX`].
     pub fn new(steps_max: u32) -> Self {
-        let mut planner = Self { steps_max: 1, step_us: DecayingAverage::default() };
+        let mut planner = Self { steps_max: 1, width: Width::Off, step_us: DecayingAverage::default() };
         planner.limit_steps(steps_max);
         planner
     }
@@ -27,6 +29,14 @@ impl WindowPlanner {
     /// Changes the most steps per window and keeps what was learned.
     pub fn limit_steps(&mut self, steps_max: u32) {
         self.steps_max = steps_max.clamp(1, WINDOW_STEPS_MAX);
+    }
+
+    /// Changes the width; what a step costs is learned anew.
+    pub fn set_width(&mut self, width: Width) {
+        if self.width != width {
+            self.width = width;
+            self.step_us = DecayingAverage::default();
+        }
     }
 
     /// A window of `steps` steps took `elapsed_us` microseconds.
@@ -49,7 +59,7 @@ impl WindowPlanner {
             // At least one step, however slow: a smaller submission would need the layers split.
             Some(step_us) => ((SUBMISSION_US_MAX as f64 / step_us) as u32).clamp(1, self.steps_max),
         };
-        PlanChosen { width: 1, steps }
+        PlanChosen { width: self.width, steps }
     }
 }
 
@@ -64,7 +74,7 @@ mod tests {
         let mut planner = WindowPlanner::new(4);
         assert_eq!(planner.plan().steps, 1);
         planner.observe(1, 5_000);
-        assert_eq!(planner.plan(), PlanChosen { width: 1, steps: 4 });
+        assert_eq!(planner.plan(), PlanChosen { width: Width::Off, steps: 4 });
         planner.limit_steps(2);
         assert_eq!(planner.plan().steps, 2);
         planner.limit_steps(9);

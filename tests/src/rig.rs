@@ -1,11 +1,14 @@
 //! A model on the device without actors: what kernel-level tests and measurements drive by hand.
 
+use std::collections::VecDeque;
 use std::io::{Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use anyhow::Context;
 use fanlight_gpu::{Device, Runner};
+use fanlight_messages::control::StepRecord;
 use fanlight_messages::device::{RequestSetup, WindowReport};
+use fanlight_messages::draft::Width;
 use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat, PlanRequest};
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 use fanlight_models::arch::{self, SmallTensors};
@@ -53,6 +56,25 @@ pub struct Rig {
     pub file: ModelFile,
 }
 
+/// One of the ways to the same tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// Position from which the prompt is evaluated: the cache holds what lies before.
+    pub base: u32,
+    /// Prompt tokens per batch.
+    pub chunk: usize,
+    /// Steps per window.
+    pub steps: u32,
+    /// Nodes per step.
+    pub width: Width,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self { base: 0, chunk: 512, steps: 1, width: Width::Off }
+    }
+}
+
 /// Tokens and hash of a greedy run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GreedyRun {
@@ -62,9 +84,22 @@ pub struct GreedyRun {
     pub hash: u32,
     /// The last report's control word.
     pub end: u32,
+    /// Live steps it took.
+    pub steps: Vec<StepRecord>,
 }
 
-fn read_header(source: &mut dyn ModelBytes) -> anyhow::Result<ModelFile> {
+impl GreedyRun {
+    /// What every way must agree on.
+    pub fn bits(&self) -> (&[u32], u32, u32) {
+        (&self.ids, self.hash, self.end)
+    }
+}
+
+/// The header of a model in one file: metadata and tensor list.
+///
+/// # Errors
+/// What the source or the header reader says.
+pub fn read_header(source: &mut dyn ModelBytes) -> anyhow::Result<ModelFile> {
     let len = source.seek(SeekFrom::End(0))?;
     let mut reader = HeaderReader::new(len);
     loop {
@@ -150,40 +185,36 @@ impl Rig {
         Ok(Self { runner, program, file })
     }
 
-    /// Greedy decoding: prompt in chunks from position `base` on, then windows of `steps`, two in flight.
-    pub fn greedy(
-        &mut self,
-        prompt: &[u32],
-        base: u32,
-        chunk: usize,
-        steps: u32,
-        setup: &RequestSetup,
-    ) -> anyhow::Result<GreedyRun> {
+    /// Greedy decoding: prompt in batches, then windows, two in flight.
+    pub fn greedy(&mut self, prompt: &[u32], way: Way, setup: &RequestSetup) -> anyhow::Result<GreedyRun> {
+        block_on(self.runner.prepare(way.width))?;
         self.runner.begin(setup)?;
-        let mut ids = Vec::new();
-        let mut at = base;
-        let mut control = Default::default();
-        let fresh = &prompt[base as usize..];
-        let chunks: Vec<_> = fresh.chunks(chunk).collect();
+        let mut run = GreedyRun { ids: Vec::new(), hash: 0, end: 0, steps: Vec::new() };
+        let mut at = way.base;
+        let fresh = &prompt[way.base as usize..];
+        let chunks: Vec<_> = fresh.chunks(way.chunk).collect();
         for (index, tokens) in chunks.iter().enumerate() {
             let report = block_on(self.runner.prefill(at, tokens, index + 1 == chunks.len())?)?;
             at += tokens.len() as u32;
-            take(&mut ids, &mut control, report);
+            run.take(report);
         }
-        let mut in_flight = std::collections::VecDeque::new();
-        while control.end == 0 || !in_flight.is_empty() {
-            while control.end == 0 && in_flight.len() < 2 {
-                in_flight.push_back(self.runner.window(steps)?);
+        let mut in_flight = VecDeque::new();
+        while run.end == 0 || !in_flight.is_empty() {
+            while run.end == 0 && in_flight.len() < 2 {
+                in_flight.push_back(self.runner.window(way.steps, way.width)?);
             }
             if let Some(report) = in_flight.pop_front() {
-                take(&mut ids, &mut control, block_on(report)?);
+                run.take(block_on(report)?);
             }
         }
-        Ok(GreedyRun { ids, hash: control.hash, end: control.end })
+        Ok(run)
     }
 }
 
-fn take(ids: &mut Vec<u32>, control: &mut fanlight_messages::control::ControlBlock, report: WindowReport) {
-    ids.extend(report.tokens);
-    *control = report.control;
+impl GreedyRun {
+    fn take(&mut self, report: WindowReport) {
+        self.ids.extend(report.tokens);
+        self.steps.extend(report.steps);
+        (self.hash, self.end) = (report.control.hash, report.control.end);
+    }
 }

@@ -6,7 +6,7 @@ use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::plan::KvFormat;
-use fanlight_tests::rig::{GreedyRun, Rig, RigOptions};
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -16,7 +16,7 @@ fn device() -> Device {
 }
 
 fn setup(token_limit: u32) -> RequestSetup {
-    RequestSetup { end_ids: vec![], context_len: 512, token_limit, hash_logits: true }
+    RequestSetup { context_len: 512, token_limit, hash_logits: true, ..RequestSetup::default() }
 }
 
 fn prompt(len: u32) -> Vec<u32> {
@@ -35,14 +35,14 @@ fn load(device: &Device, bytes: &[u8], options: RigOptions) -> Rig {
 fn check_all_ways(rig: &mut Rig, prompt: &[u32], expected: &GreedyRun) {
     for chunk in [1, 7, 32, 512] {
         for steps in [1, 2, 4] {
-            let run = rig.greedy(prompt, 0, chunk, steps, &setup(12)).unwrap();
-            assert_eq!(&run, expected, "chunks of {chunk}, windows of {steps}");
+            let run = rig.greedy(prompt, Way { chunk, steps, ..Way::default() }, &setup(12)).unwrap();
+            assert_eq!(run.bits(), expected.bits(), "chunks of {chunk}, windows of {steps}");
         }
     }
     // The cache holds the prompt now: a reused prefix of any length.
     for base in [1, 33, prompt.len() as u32 - 1] {
-        let run = rig.greedy(prompt, base, 512, 4, &setup(12)).unwrap();
-        assert_eq!(&run, expected, "prefix of {base} reused");
+        let run = rig.greedy(prompt, Way { base, steps: 4, ..Way::default() }, &setup(12)).unwrap();
+        assert_eq!(run.bits(), expected.bits(), "prefix of {base} reused");
     }
 }
 
@@ -57,11 +57,11 @@ fn windows_batches_and_prefixes_do_not_move_a_bit() {
         let bytes = model(architecture, tensor_type);
         let mut rig = load(&device, &bytes, RigOptions { kv_format, ..RigOptions::default() });
         let prompt = prompt(70);
-        let expected = rig.greedy(&prompt, 0, 512, 1, &setup(12)).unwrap();
+        let expected = rig.greedy(&prompt, Way::default(), &setup(12)).unwrap();
         assert_eq!(expected.ids.len(), 12);
         check_all_ways(&mut rig, &prompt, &expected);
         // Another prompt has another hash: the comparison can fail.
-        let other = rig.greedy(&prompt[1..], 0, 512, 1, &setup(12)).unwrap();
+        let other = rig.greedy(&prompt[1..], Way::default(), &setup(12)).unwrap();
         assert_ne!(other.hash, expected.hash);
     }
 }
@@ -69,19 +69,28 @@ fn windows_batches_and_prefixes_do_not_move_a_bit() {
 #[test]
 fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
     let device = device();
-    let bytes = model(Architecture::Llama, TensorType::F32);
+    let mut wide = tiny(Architecture::Llama, TensorType::F32, 11);
+    wide.shape.ffn_len = 416;
+    let bytes = wide.build().unwrap().to_bytes();
     let prompt = prompt(20);
-    let options = RigOptions { context_len: 1024, batch_tokens: 8, logits_rows: 1, ..RigOptions::default() };
+    let options = RigOptions {
+        context_len: 2048,
+        batch_tokens: 8,
+        logits_rows: 1,
+        kv_format: KvFormat::F32,
+        ..RigOptions::default()
+    };
+    let way = Way { chunk: 8, steps: 2, ..Way::default() };
     let mut whole = load(&device, &bytes, options);
-    let expected = whole.greedy(&prompt, 0, 8, 2, &setup(8)).unwrap();
-    // D01: every buffer must fit a binding of this size. gate|up has 82 KB, the cache of both KV heads 70 KB,
-    // the position table just fits.
-    let mut cut = load(&device, &bytes, RigOptions { binding_bytes_max: 66 << 10, ..options });
+    let expected = whole.greedy(&prompt, way, &setup(8)).unwrap();
+    // D01: every buffer must fit a binding of this size. gate|up has 213 KB, the keys of both KV heads 270 KB,
+    // the position table and the history just fit.
+    let mut cut = load(&device, &bytes, RigOptions { binding_bytes_max: 138 << 10, ..options });
     let pages = cut.runner.plan().pages.len();
     assert!(pages > cut.program.matrices.len(), "{pages} pages: nothing was cut");
     assert!(cut.runner.plan().kv_group_heads.iter().any(|heads| *heads < 2), "no head group was cut");
-    let run = cut.greedy(&prompt, 0, 8, 2, &setup(8)).unwrap();
-    assert_eq!(run, expected);
+    let run = cut.greedy(&prompt, way, &setup(8)).unwrap();
+    assert_eq!(run.bits(), expected.bits());
 }
 
 #[test]
@@ -90,15 +99,16 @@ fn end_ids_limits_and_context_end_the_run_on_the_gpu() {
     let bytes = model(Architecture::Qwen3, TensorType::Q8_0);
     let mut rig = load(&device, &bytes, RigOptions::default());
     let prompt = prompt(9);
-    let free = rig.greedy(&prompt, 0, 512, 1, &setup(16)).unwrap();
+    let free = rig.greedy(&prompt, Way::default(), &setup(16)).unwrap();
     assert_eq!((free.ids.len(), free.end), (16, 2), "the token limit ends it");
     for steps in [1, 2, 4] {
+        let way = Way { steps, ..Way::default() };
         let at = free.ids.iter().position(|id| *id != free.ids[0]).unwrap_or(0);
         let stop = RequestSetup { end_ids: vec![free.ids[at]], ..setup(16) };
-        let run = rig.greedy(&prompt, 0, 512, steps, &stop).unwrap();
+        let run = rig.greedy(&prompt, way, &stop).unwrap();
         assert_eq!((&run.ids[..], run.end), (&free.ids[..at], 1), "an end id is not emitted");
         let full = RequestSetup { context_len: 14, ..setup(16) };
-        let run = rig.greedy(&prompt, 0, 512, steps, &full).unwrap();
+        let run = rig.greedy(&prompt, way, &full).unwrap();
         // Nine prompt positions, five more: six tokens come out, the last of them has no position.
         assert_eq!((&run.ids[..], run.end), (&free.ids[..6], 3), "windows of {steps}");
     }

@@ -8,7 +8,7 @@ use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::device::RequestSetup;
 use fanlight_tests::goldens;
 use fanlight_tests::reference::log_softmax;
-use fanlight_tests::rig::{Rig, RigOptions};
+use fanlight_tests::rig::{Rig, RigOptions, Way};
 use futures::executor::block_on;
 use serde_json::Value;
 
@@ -165,13 +165,11 @@ fn check_greedy(rig: &mut Rig, golden: &Value, prompts_max: usize, tokens_max: u
         if sure == 0 {
             continue;
         }
-        let setup = RequestSetup {
-            end_ids: vec![],
-            context_len: u32::MAX,
-            token_limit: sure as u32,
-            hash_logits: false,
-        };
-        let run = rig.greedy(&ids(&prompt["prompt_ids"]), 0, 32, 4, &setup).unwrap();
+        let setup =
+            RequestSetup { context_len: u32::MAX, token_limit: sure as u32, ..RequestSetup::default() };
+        let run = rig
+            .greedy(&ids(&prompt["prompt_ids"]), Way { chunk: 32, steps: 4, ..Way::default() }, &setup)
+            .unwrap();
         assert_eq!(run.ids, wanted, "prompt {}", prompt["name"]);
         compared += sure;
     }

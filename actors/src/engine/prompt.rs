@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use fanlight_messages::control::WINDOW_STEPS_MAX;
+use fanlight_messages::control::{WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
 use fanlight_messages::device::RequestSetup;
+use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
 use fanlight_messages::protocol::engine::{ChatRole, ChatTurn, Generate, Prompt, WallTime};
 use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
-use fanlight_models::text::{Special, Tokenizer};
+use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, Tokenizer};
 
 use super::journal::Journal;
 use super::load::LoadedModel;
@@ -39,6 +40,17 @@ pub(super) fn prepare(
         let allowed = "1, 2 or 4".into();
         return Err(GenerateError::Option { option: "window steps", wanted: steps, allowed });
     }
+    if !(1..=WINDOWS_IN_FLIGHT).contains(&request.windows_in_flight) {
+        let (wanted, allowed) = (request.windows_in_flight, "1 or 2".into());
+        return Err(GenerateError::Option { option: "windows in flight", wanted, allowed });
+    }
+    check_stops(&request.stop)?;
+    if let Width::Nodes(nodes) = request.width
+        && !WIDTHS.contains(&nodes)
+    {
+        let allowed = format!("off or one of {WIDTHS:?}");
+        return Err(GenerateError::Option { option: "width", wanted: nodes, allowed });
+    }
     let chunk_tokens = request.chunk_tokens.unwrap_or(model.batch_tokens);
     if !(1..=model.batch_tokens).contains(&chunk_tokens) {
         let allowed = format!("1 to {} (the batch the model was loaded with)", model.batch_tokens);
@@ -58,6 +70,7 @@ pub(super) fn prepare(
         context_len,
         token_limit: request.token_limit,
         hash_logits: request.hash_logits,
+        ..RequestSetup::default()
     };
     Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens })
 }
@@ -79,6 +92,17 @@ fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, Generat
                 None => Ok(ids.clone()),
             }
         }
+    }
+}
+
+fn check_stops(stops: &[String]) -> Result<(), GenerateError> {
+    let refused = |reason| Err(GenerateError::StopText { reason });
+    if stops.len() > STOPS_MAX {
+        return refused(format!("{} are given, at most {STOPS_MAX} are looked for", stops.len()));
+    }
+    match stops.iter().find(|stop| stop.is_empty() || stop.len() > STOP_BYTES_MAX) {
+        Some(stop) => refused(format!("one has {} bytes, 1 to {STOP_BYTES_MAX} are possible", stop.len())),
+        None => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use fanlight_messages::device::WindowReport;
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent, ReplyFinished, ReplyStats};
 use fanlight_messages::protocol::submitter::RunEvent;
-use fanlight_models::text::{Detokenizer, TextPosition, Tokenizer};
+use fanlight_models::text::{Detokenizer, StopFilter, TextPosition, Tokenizer};
 
 use super::journal::Journal;
 
@@ -16,6 +16,7 @@ use super::journal::Journal;
 pub struct ReplyCore {
     tokenizer: Rc<Tokenizer>,
     detokenizer: Detokenizer,
+    stop: StopFilter,
     prompt: Rc<[u32]>,
     /// Prompt tokens in the cache.
     evaluated: usize,
@@ -30,12 +31,20 @@ pub struct ReplyCore {
 }
 
 impl ReplyCore {
-    /// A reply to `prompt`, of which the first `base` tokens are in the cache.
-    pub fn new(tokenizer: Rc<Tokenizer>, prompt: Rc<[u32]>, base: usize, hashes_logits: bool) -> Self {
+    /// A reply to `prompt`, of which the first `base` tokens are in the cache, that ends before any of the
+    /// `stop` texts.
+    pub fn new(
+        tokenizer: Rc<Tokenizer>,
+        prompt: Rc<[u32]>,
+        base: usize,
+        stop: &[String],
+        hashes_logits: bool,
+    ) -> Self {
         let detokenizer = Detokenizer::new(&tokenizer, TextPosition::Continuation);
         Self {
             tokenizer,
             detokenizer,
+            stop: StopFilter::new(stop),
             prompt,
             evaluated: base,
             pending: Vec::new(),
@@ -46,6 +55,11 @@ impl ReplyCore {
             is_cancelled: false,
             stats: ReplyStats::default(),
         }
+    }
+
+    /// True when a stop text has occurred: nothing that follows belongs to the reply.
+    pub fn has_stopped(&self) -> bool {
+        self.stop.has_stopped()
     }
 
     /// The host wants no more of it. What still arrives is journalled and not shown.
@@ -93,9 +107,11 @@ impl ReplyCore {
             let committed = (report.control.committed as usize).saturating_sub(journal.len());
             let landed: Vec<u32> = self.pending.drain(..committed.min(self.pending.len())).collect();
             journal.commit(&landed);
-            self.stats.steps = report.control.committed.saturating_sub(self.prompt.len() as u32);
         }
-        self.hash = report.control.hash;
+        for step in &report.steps {
+            self.stats.steps += 1;
+            self.stats.drafting.add(step);
+        }
         self.end = self.end.or(EndReason::from_word(report.control.end));
         if self.end == Some(EndReason::Poisoned) {
             journal.clear();
@@ -104,13 +120,24 @@ impl ReplyCore {
 
     /// The text of new tokens, unless the host has cancelled.
     fn show(&mut self, report: &WindowReport) -> Option<GenerationEvent> {
-        if self.is_cancelled || report.tokens.is_empty() || self.end == Some(EndReason::Poisoned) {
+        if self.is_cancelled || self.has_stopped() || self.end == Some(EndReason::Poisoned) {
             return None;
         }
-        let ids = report.tokens.clone();
+        let (mut ids, mut text) = (Vec::new(), String::new());
+        for (id, hash) in report.tokens.iter().zip(&report.hashes) {
+            text += &self.stop.push(&self.detokenizer.push(&self.tokenizer, *id));
+            ids.push(*id);
+            self.hash = *hash;
+            if self.has_stopped() {
+                break;
+            }
+        }
+        if self.end == Some(EndReason::EndToken) && !self.has_stopped() {
+            // The row that chose the end token counts too.
+            self.hash = report.control.hash;
+        }
         self.shown_tokens += ids.len() as u32;
-        let text = ids.iter().map(|id| self.detokenizer.push(&self.tokenizer, *id)).collect();
-        Some(GenerationEvent::Tokens { ids, text })
+        (!ids.is_empty()).then_some(GenerationEvent::Tokens { ids, text })
     }
 
     /// Tokens shown so far.
@@ -119,7 +146,7 @@ impl ReplyCore {
     }
 
     /// The run is over with `result`: the last event.
-    pub fn finish(self, result: Result<(), DeviceError>, journal: &mut Journal) -> GenerationEvent {
+    pub fn finish(mut self, result: Result<(), DeviceError>, journal: &mut Journal) -> GenerationEvent {
         if let Err(error) = result {
             journal.clear();
             return GenerationEvent::Failed(error.into());
@@ -128,6 +155,7 @@ impl ReplyCore {
             Some(EndReason::Poisoned) => {
                 return GenerationEvent::Failed(GenerateError::Poisoned { tokens: self.shown_tokens });
             }
+            _ if self.has_stopped() => FinishReason::Stop,
             _ if self.is_cancelled => FinishReason::Cancelled,
             Some(EndReason::EndToken) => FinishReason::Stop,
             Some(EndReason::TokenLimit | EndReason::ContextFull) => FinishReason::Length,
@@ -136,10 +164,13 @@ impl ReplyCore {
                 return GenerationEvent::Failed(DeviceError::Refused { phase, reason }.into());
             }
         };
+        let held = self.detokenizer.finish();
+        let mut text = self.stop.push(&held);
+        text += &self.stop.finish();
         GenerationEvent::Finished(ReplyFinished {
             reason,
             tokens: self.shown_tokens,
-            text: self.detokenizer.finish(),
+            text,
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,
         })

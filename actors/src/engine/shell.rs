@@ -225,9 +225,9 @@ impl Engine {
         let (events, mut run) = stream(RUN_EVENTS);
         let steps_max = request.window_steps;
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
-        let configure = ControllerMail::Configure(ConfigurePlan { steps_max });
+        let configure = ControllerMail::Configure(ConfigurePlan { steps_max, width: request.width });
         self.links.controller.tell(configure).await.map_err(gone("controller"))?;
-        let begin = begin_decode(&prepared, self.last_run);
+        let begin = begin_decode(&prepared, self.last_run, request);
         let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, events)).await;
         let answer = answer.map_err(gone("submitter"))?;
         let reused_tokens = prepared.base as u32;
@@ -235,7 +235,7 @@ impl Engine {
         asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
 
         let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared;
-        let mut reply = ReplyCore::new(tokenizer, prompt, base, setup.hash_logits);
+        let mut reply = ReplyCore::new(tokenizer, prompt, base, &request.stop, setup.hash_logits);
         let interrupt = self.follow(&mut reply, &mut run, &host, mailbox, started_us).await?;
         let result = answer.wait().await;
         let failed = result.is_err();
@@ -264,10 +264,10 @@ impl Engine {
         started_us: u64,
     ) -> Result<Option<Interrupt>, GenerateError> {
         let mut interrupt = None;
-        let mut first_token_us = None;
+        let (mut first_token_us, mut is_ending) = (None, false);
         loop {
-            // After a cancel nothing is shown and nobody is heard: at most two windows are still to come.
-            let next = match reply.is_cancelled() {
+            // After a stop nothing is shown and nobody is heard: at most two windows are still to come.
+            let next = match is_ending {
                 true => Next::Event(run.next().await, None),
                 false => next(run, host, mailbox).await,
             };
@@ -289,6 +289,9 @@ impl Engine {
             if stop.is_some() {
                 interrupt = stop;
                 reply.cancel();
+            }
+            if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
+                is_ending = true;
                 let end = EndDecode { run: self.last_run };
                 let told = self.links.submitter.start(end, Into::into).await;
                 told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
@@ -302,13 +305,15 @@ impl Engine {
     }
 }
 
-fn begin_decode(prepared: &PreparedReply, run: RunId) -> BeginDecode {
+fn begin_decode(prepared: &PreparedReply, run: RunId, request: &Generate) -> BeginDecode {
     BeginDecode {
         run,
         setup: prepared.setup.clone(),
         base: prepared.base as u32,
         tokens: prepared.prompt[prepared.base..].into(),
         chunk_tokens: prepared.chunk_tokens,
+        windows_in_flight: request.windows_in_flight,
+        width: request.width,
     }
 }
 

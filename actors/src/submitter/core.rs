@@ -44,9 +44,13 @@ pub struct RunCore {
     prompt_len: usize,
     submitted_len: usize,
     chunk_tokens: usize,
-    /// Steps that could still emit a token; further ones would only spin.
-    steps_left: u32,
+    /// Tokens that windows may still emit, as far as is known. Every step emits one at least, so steps beyond
+    /// this number would only spin.
+    tokens_left: u32,
+    /// Steps of the windows in flight.
+    steps_in_flight: u32,
     in_flight: VecDeque<Submission>,
+    in_flight_max: usize,
     stopped: bool,
 }
 
@@ -56,22 +60,31 @@ impl RunCore {
         let prompt_end = u64::from(begin.base) + begin.tokens.len() as u64;
         // The prompt's last batch chooses one token; then every step commits a position and chooses one more.
         let positions = u64::from(begin.setup.context_len).saturating_sub(prompt_end);
-        let steps = positions.min(u64::from(begin.setup.token_limit.saturating_sub(1)));
+        let tokens = positions.min(u64::from(begin.setup.token_limit.saturating_sub(1)));
         Self {
             base: begin.base,
             prompt_len: begin.tokens.len(),
             submitted_len: 0,
             chunk_tokens: begin.chunk_tokens.max(1) as usize,
-            steps_left: u32::try_from(steps).unwrap_or(u32::MAX),
+            tokens_left: u32::try_from(tokens).unwrap_or(u32::MAX),
+            steps_in_flight: 0,
             in_flight: VecDeque::new(),
+            in_flight_max: begin.windows_in_flight.clamp(1, WINDOWS_IN_FLIGHT) as usize,
             stopped: false,
         }
     }
 
     /// True when something may be submitted now.
     pub fn wants_submission(&self) -> bool {
-        let more = self.submitted_len < self.prompt_len || self.steps_left > 0;
-        !self.stopped && more && self.in_flight.len() < WINDOWS_IN_FLIGHT as usize
+        !self.stopped && self.has_more() && self.in_flight.len() < self.in_flight_max
+    }
+
+    fn steps_left(&self) -> u32 {
+        self.tokens_left.saturating_sub(self.steps_in_flight)
+    }
+
+    fn has_more(&self) -> bool {
+        self.submitted_len < self.prompt_len || self.steps_left() > 0
     }
 
     /// The next submission; a window has at most `plan_steps` steps. It counts as in flight.
@@ -86,8 +99,8 @@ impl RunCore {
             let base = self.base + start as u32;
             Submission::Prompt { base, range: start..end, choose: end == self.prompt_len }
         } else {
-            let steps = plan_steps.clamp(1, self.steps_left);
-            self.steps_left -= steps;
+            let steps = plan_steps.clamp(1, self.steps_left());
+            self.steps_in_flight += steps;
             Submission::Window { steps }
         };
         self.in_flight.push_back(submission.clone());
@@ -108,11 +121,15 @@ impl RunCore {
                     has_ended,
                 }
             }
-            Submission::Window { steps } => Done {
-                event: RunEvent::WindowCompleted { steps, report, elapsed_us },
-                steps: Some(steps),
-                has_ended,
-            },
+            Submission::Window { steps } => {
+                self.steps_in_flight -= steps;
+                self.tokens_left = self.tokens_left.saturating_sub(report.tokens.len() as u32);
+                Done {
+                    event: RunEvent::WindowCompleted { steps, report, elapsed_us },
+                    steps: Some(steps),
+                    has_ended,
+                }
+            }
         })
     }
 
@@ -123,8 +140,7 @@ impl RunCore {
 
     /// True when nothing is in flight and nothing will be.
     pub fn is_over(&self) -> bool {
-        let more = self.submitted_len < self.prompt_len || self.steps_left > 0;
-        self.in_flight.is_empty() && (self.stopped || !more)
+        self.in_flight.is_empty() && (self.stopped || !self.has_more())
     }
 }
 
@@ -132,19 +148,41 @@ impl RunCore {
 mod tests {
     use fanlight_messages::control::ControlBlock;
     use fanlight_messages::device::RequestSetup;
+    use fanlight_messages::draft::Width;
     use fanlight_messages::protocol::submitter::RunId;
     use proptest::prelude::*;
 
     use super::*;
 
     fn begin(base: u32, tokens: usize, chunk_tokens: u32, context_len: u32, token_limit: u32) -> BeginDecode {
-        let setup = RequestSetup { end_ids: vec![], context_len, token_limit, hash_logits: false };
-        BeginDecode { run: RunId(1), setup, base, tokens: vec![1; tokens].into(), chunk_tokens }
+        let setup = RequestSetup {
+            end_ids: vec![],
+            context_len,
+            token_limit,
+            hash_logits: false,
+            hash: 0,
+            memory: [].into(),
+        };
+        let tokens = vec![1; tokens].into();
+        BeginDecode {
+            run: RunId(1),
+            setup,
+            base,
+            tokens,
+            chunk_tokens,
+            windows_in_flight: 2,
+            width: Width::Off,
+        }
     }
 
     fn report(end: u32) -> WindowReport {
+        emitting(0, end)
+    }
+
+    fn emitting(tokens: u32, end: u32) -> WindowReport {
         let control = ControlBlock { end, ..ControlBlock::default() };
-        WindowReport { control, tokens: vec![], dispatches: 1 }
+        let tokens = vec![1; tokens as usize];
+        WindowReport { control, hashes: tokens.clone(), tokens, steps: vec![], dispatches: 1 }
     }
 
     #[test]
@@ -181,33 +219,45 @@ mod tests {
         #[test]
         fn everything_is_submitted_once_and_no_step_is_wasted(
             base in 0..40u32, tokens in 1..60usize, chunk in 0..20u32,
-            context in 1..120u32, limit in 1..60u32, plan in 0..6u32,
+            context in 1..120u32, limit in 1..60u32, plan in 0..6u32, extra in 0..9u32,
         ) {
             let begin = begin(base, tokens, chunk, context, limit);
             let mut core = RunCore::new(&begin);
-            let (mut prompt, mut steps, mut in_flight) = (0, 0, 0);
+            let free = context.saturating_sub(base + tokens as u32).min(limit - 1);
+            let (mut prompt, mut emitted) = (0, 0);
+            let mut in_flight = VecDeque::new();
             while !core.is_over() {
                 while let Some(submission) = core.next_submission(plan) {
-                    in_flight += 1;
-                    match submission {
+                    match &submission {
                         Submission::Prompt { base: at, range, choose } => {
-                            prop_assert_eq!((at, range.start), (base + prompt as u32, prompt));
+                            prop_assert_eq!((*at, range.start), (base + prompt as u32, prompt));
                             prompt = range.end;
-                            prop_assert_eq!(choose, prompt == tokens);
+                            prop_assert_eq!(*choose, prompt == tokens);
                         }
-                        Submission::Window { steps: window } => {
-                            prop_assert!(prompt == tokens && window >= 1 && window <= plan.max(1));
-                            steps += window;
+                        Submission::Window { steps } => {
+                            prop_assert!(prompt == tokens && *steps >= 1 && *steps <= plan.max(1));
                         }
                     }
-                    prop_assert!(in_flight <= 2);
+                    in_flight.push_back(submission);
+                    prop_assert!(in_flight.len() <= 2);
+                    let steps: u32 = in_flight.iter().map(|s| match s {
+                        Submission::Window { steps } => *steps,
+                        Submission::Prompt { .. } => 0,
+                    }).sum();
+                    prop_assert!(emitted + steps <= free, "a step that cannot emit");
                 }
-                prop_assert!(core.complete(report(0), 1).is_some());
-                in_flight -= 1;
+                // Every step emits a token, and drafts may add to them, up to the limit.
+                let (done, chooses) = match in_flight.pop_front() {
+                    Some(Submission::Window { steps }) => ((steps + extra).min(free - emitted), true),
+                    Some(Submission::Prompt { choose, .. }) => (0, choose),
+                    None => (0, false),
+                };
+                emitted += done;
+                let end = if chooses && emitted == free { 2 } else { 0 };
+                prop_assert!(core.complete(emitting(done, end), 1).is_some());
             }
-            let free = context.saturating_sub(base + tokens as u32);
-            prop_assert_eq!((prompt, steps), (tokens, free.min(limit - 1)));
-            prop_assert!(core.complete(report(0), 1).is_none());
+            prop_assert_eq!((prompt, emitted), (tokens, free));
+            prop_assert!(in_flight.is_empty() || extra > 0, "only a draft ends a reply early");
         }
     }
 }

@@ -6,6 +6,7 @@ use futures::future::{Either, LocalBoxFuture, select};
 use futures::{FutureExt, pin_mut};
 
 use fanlight_messages::device::WindowReport;
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent};
@@ -40,6 +41,7 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
+    model.prepare(begin.width).await?;
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -104,13 +106,21 @@ fn submit<M: BackendModel>(
     core: &mut RunCore,
     links: &SubmitterLinks,
 ) -> Result<LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, DeviceError> {
-    Ok(match core.next_submission(links.plan.get().steps) {
+    let plan = links.plan.get();
+    Ok(match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
             model.prefill(base, &begin.tokens[range], choose)?.boxed_local()
         }
-        Some(Submission::Window { steps }) => model.window(steps)?.boxed_local(),
+        Some(Submission::Window { steps }) => {
+            model.window(steps, narrower(plan.width, begin.width))?.boxed_local()
+        }
         None => std::future::pending().boxed_local(),
     })
+}
+
+/// The plan's width, which may still be that of the request before, within what was prepared for this one.
+fn narrower(plan: Width, prepared: Width) -> Width {
+    if plan.rows() <= prepared.rows() && prepared != Width::Off { plan } else { prepared }
 }
 
 /// Waits for the oldest report, control mail, a place in the stream or the end of its reader.

@@ -12,8 +12,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fanlight_actors::backend::{Backend, BackendModel};
-use fanlight_messages::control::ControlBlock;
+use fanlight_messages::control::{ControlBlock, StepRecord};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
@@ -143,6 +144,8 @@ impl Backend for PaperBackend {
             control: ControlBlock::default(),
             last: u32::MAX,
             unreported: Vec::new(),
+            hashes: Vec::new(),
+            steps: Vec::new(),
         })
     }
 }
@@ -156,6 +159,8 @@ pub struct PaperModel {
     /// The token chosen last, not yet in the cache.
     last: u32,
     unreported: Vec<u32>,
+    hashes: Vec<u32>,
+    steps: Vec<StepRecord>,
 }
 
 impl Drop for PaperModel {
@@ -187,12 +192,36 @@ impl PaperModel {
         }
         self.last = token;
         self.unreported.push(token);
+        self.hashes.push(self.control.hash);
         self.control.ring_head += 1;
         self.control.tokens_left -= 1;
         if self.control.tokens_left == 0 {
             self.control.end = 2;
         } else if self.control.committed >= self.control.context {
             self.control.end = 3;
+        }
+    }
+
+    /// A step: a drawn number of drafted tokens turns out right.
+    fn step(&mut self, width: Width, poisoned: bool) {
+        let before = self.control;
+        let accepted = match width {
+            Width::Off => 0,
+            Width::Nodes(_) => self.backend.random.borrow_mut().below(u64::from(width.tokens_max())),
+        };
+        for _ in 0..=accepted {
+            if self.control.end == 0 {
+                self.cache[self.control.committed as usize] = self.last;
+                self.accept(1, poisoned);
+            }
+        }
+        if before.end == 0 {
+            self.steps.push(StepRecord {
+                live: width.rows(),
+                emitted: self.control.ring_head - before.ring_head,
+                accepted: self.control.committed - before.committed - 1,
+                ..StepRecord::default()
+            });
         }
     }
 
@@ -219,6 +248,8 @@ impl PaperModel {
             _ => Ok(WindowReport {
                 control: self.control,
                 tokens: std::mem::take(&mut self.unreported),
+                hashes: std::mem::take(&mut self.hashes),
+                steps: std::mem::take(&mut self.steps),
                 dispatches: 10,
             }),
         };
@@ -289,11 +320,18 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
+    async fn prepare(&mut self, _: Width) -> Result<(), DeviceError> {
+        yield_now().await;
+        Ok(())
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
-        let (context, tokens_left) = (setup.context_len, setup.token_limit);
-        self.control = ControlBlock { context, tokens_left, ..ControlBlock::default() };
+        let (context, tokens_left, hash) = (setup.context_len, setup.token_limit, setup.hash);
+        self.control = ControlBlock { context, tokens_left, hash, ..ControlBlock::default() };
         self.setup = Some(setup.clone());
         self.unreported.clear();
+        self.hashes.clear();
+        self.steps.clear();
         Ok(())
     }
 
@@ -316,13 +354,11 @@ impl BackendModel for PaperModel {
     fn window(
         &mut self,
         steps: u32,
+        width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
             for _ in 0..steps {
-                if model.control.end == 0 {
-                    model.cache[model.control.committed as usize] = model.last;
-                    model.accept(1, poisoned);
-                }
+                model.step(width, poisoned);
             }
         })
     }

@@ -1,5 +1,6 @@
 //! Replies: ids, text, limits, reuse of the cache.
 
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt};
 
@@ -17,11 +18,21 @@ fn ids_depend_on_nothing_but_the_prompt() {
             for (salt, len) in [1, 2, 63, 64, 65, 150].into_iter().enumerate() {
                 let ids = prompt(len, salt as u32);
                 let mut ends = Vec::new();
-                for (window_steps, chunk, reuse_prefix) in
-                    [(1, None, false), (2, Some(1), false), (4, Some(7), true), (4, Some(64), false)]
-                {
-                    let base = request(&ids, 90);
-                    let request = Generate { window_steps, chunk_tokens: chunk, reuse_prefix, ..base };
+                for (window_steps, chunk_tokens, reuse_prefix, width, windows_in_flight) in [
+                    (1, None, false, Width::Off, 2),
+                    (2, Some(1), false, Width::Nodes(8), 2),
+                    (4, Some(7), true, Width::Off, 1),
+                    (4, Some(64), false, Width::Nodes(32), 2),
+                    (1, None, true, Width::Nodes(2), 1),
+                ] {
+                    let request = Generate {
+                        window_steps,
+                        chunk_tokens,
+                        reuse_prefix,
+                        width,
+                        windows_in_flight,
+                        ..request(&ids, 90)
+                    };
                     let ended = rig.check_reply(request).await;
                     ends.push((ended.ids, ended.result.unwrap().logits_hash));
                 }
@@ -74,6 +85,13 @@ fn bad_requests_are_refused_and_the_next_one_is_served() {
             Generate { window_steps: 3, ..good.clone() },
             Generate { window_steps: 0, ..good.clone() },
             Generate { window_steps: 8, ..good.clone() },
+            Generate { width: Width::Nodes(3), ..good.clone() },
+            Generate { width: Width::Nodes(64), ..good.clone() },
+            Generate { windows_in_flight: 0, ..good.clone() },
+            Generate { windows_in_flight: 3, ..good.clone() },
+            Generate { stop: vec![String::new()], ..good.clone() },
+            Generate { stop: vec!["x".repeat(1025)], ..good.clone() },
+            Generate { stop: vec!["x".into(); 17], ..good.clone() },
             Generate { chunk_tokens: Some(0), ..good.clone() },
             Generate { chunk_tokens: Some(65), ..good.clone() },
         ];
@@ -124,4 +142,40 @@ fn stats_add_up() {
         assert_eq!((snapshot.prompt_tokens, snapshot.tokens), (100, 41));
         assert_eq!(snapshot.window_us.count, u64::from(stats.windows));
     });
+}
+
+/// F01: a stop text across tokens and windows is cut exactly, in the stream as in the whole; ids and hash end
+/// with the token that completed it; the cache is not confused by what was decoded beyond.
+#[test]
+fn f01_a_stop_text_ends_the_reply_where_it_begins() {
+    for seed in 0..6 {
+        with_engine(seed, |rig, _| async move {
+            let ids = prompt(30, 7);
+            let whole = rig.check_reply(request(&ids, 60)).await;
+            for (window_steps, width) in
+                [(1, Width::Off), (4, Width::Off), (1, Width::Nodes(8)), (4, Width::Nodes(32))]
+            {
+                for at in [1, 9, 33] {
+                    // Ids below 256 are bytes; an ASCII pair makes a text that is stopped at.
+                    let found = (at..59).find(|i| whole.ids[*i] < 128 && whole.ids[*i + 1] < 128);
+                    let Some(first) = found else { continue };
+                    let text =
+                        String::from_utf8(vec![whole.ids[first] as u8, whole.ids[first + 1] as u8]).unwrap();
+                    let stop = vec!["never seen".into(), text.clone()];
+                    let base = request(&ids, 60);
+                    let request = Generate { window_steps, width, stop, ..base.clone() };
+                    let mut generation = rig.handle.generate(request).await.unwrap();
+                    let ended = crate::rig::collect(&mut generation).await;
+                    let cut = whole.text.find(&text).expect("the text is in the reply");
+                    assert_eq!(ended.text, whole.text[..cut], "{width:?}, windows of {window_steps}");
+                    assert_eq!(ended.reason(), FinishReason::Stop);
+                    let kept = ended.ids.len();
+                    assert_eq!(ended.ids, whole.ids[..kept], "ids end with the one that completed the text");
+                    let limited = rig.check_reply(Generate { token_limit: kept as u32, ..base }).await;
+                    assert_eq!(ended.result.unwrap().logits_hash, limited.result.unwrap().logits_hash);
+                    rig.check_reply(Generate { reuse_prefix: true, ..crate::rig::request(&ids, 60) }).await;
+                }
+            }
+        });
+    }
 }

@@ -65,14 +65,7 @@ pub fn load_request() -> Load {
 }
 
 pub fn request(ids: &[u32], token_limit: u32) -> Generate {
-    Generate {
-        prompt: Prompt::Ids(ids.into()),
-        token_limit,
-        chunk_tokens: None,
-        window_steps: 4,
-        hash_logits: true,
-        reuse_prefix: true,
-    }
+    Generate { hash_logits: true, ..Generate::new(Prompt::Ids(ids.into()), token_limit) }
 }
 
 /// How a reply ended.

@@ -9,6 +9,7 @@ use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::submitter::{SubmitterLinks, SubmitterMail, submitter};
 use fanlight_actors::telemetry::TelemetryLink;
 use fanlight_messages::device::RequestSetup;
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::controller::PlanChosen;
@@ -21,7 +22,7 @@ const CAPACITIES: Capacities = Capacities { control: 2, inbox: 3 };
 
 fn start(world: &World, device: &PaperBackend) -> Addr<SubmitterMail> {
     let clock = Clock::simulated(Rc::new(Cell::new(0)));
-    let plan = Latch::new(PlanChosen { width: 1, steps: 1 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1 });
     let links = SubmitterLinks {
         controller: world.spawn("controller", CAPACITIES, |mailbox| controller(mailbox, plan.clone())),
         telemetry: TelemetryLink::start(world, clock.clone()),
@@ -40,8 +41,16 @@ async fn create_model(submitter: &Addr<SubmitterMail>) {
 }
 
 fn begin(run: u64) -> BeginDecode {
-    let setup = RequestSetup { end_ids: vec![], context_len: 256, token_limit: 9, hash_logits: false };
-    BeginDecode { run: RunId(run), setup, base: 0, tokens: [1, 2, 3].into(), chunk_tokens: 64 }
+    let setup = RequestSetup { context_len: 256, token_limit: 9, ..RequestSetup::default() };
+    BeginDecode {
+        run: RunId(run),
+        setup,
+        base: 0,
+        tokens: [1, 2, 3].into(),
+        chunk_tokens: 64,
+        windows_in_flight: 2,
+        width: Width::Off,
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod accept;
 pub mod activate;
 pub mod attention;
 pub mod choose;
+pub mod draft;
 pub mod embed;
 pub mod fold;
 pub mod gemm;
@@ -14,6 +15,7 @@ pub mod heads;
 pub mod matrix;
 pub mod normalize;
 pub mod repack;
+pub mod scan;
 
 mod format;
 mod source;
@@ -50,6 +52,10 @@ pub enum Kernel {
     Choose,
     /// Commit of a step.
     Accept,
+    /// History → matches of the context's end.
+    Scan,
+    /// Matches → draft tree.
+    Draft,
     /// File blocks → resident planes.
     Repack(repack::Variant),
 }
@@ -68,6 +74,8 @@ impl Kernel {
             Self::Activate(v) => v.shader(),
             Self::Choose => choose::shader(),
             Self::Accept => accept::shader(),
+            Self::Scan => scan::shader(),
+            Self::Draft => draft::shader(),
             Self::Repack(v) => v.shader(),
         }
     }

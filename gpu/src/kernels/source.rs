@@ -78,6 +78,8 @@ templates! {
     "activate" => "activate/activate.wgsl.j2",
     "choose" => "choose/choose.wgsl",
     "accept" => "accept/accept.wgsl",
+    "scan" => "scan/scan.wgsl",
+    "draft" => "draft/draft.wgsl",
     "repack" => "repack/repack.wgsl.j2",
     "repack_nibble" => "repack/nibble.wgsl.j2",
     "repack_int8" => "repack/int8.wgsl.j2",

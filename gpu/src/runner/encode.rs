@@ -3,12 +3,24 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use fanlight_messages::draft::DEPTH_MAX;
 use fanlight_messages::plan::CHUNK_LEN;
 
 use super::lower::{Attend, AttendTile, Lowered, MultiplyPage, Product};
 use super::pipelines::Pipeline;
 use crate::device::GpuError;
-use crate::kernels::{Kernel, attention, fold};
+use crate::kernels::{Kernel, attention};
+
+/// What the rows of a batch are to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// Prompt tokens, one after the other; they fold their chunks themselves.
+    Prompt,
+    /// A single token.
+    Plain,
+    /// Nodes of a draft tree.
+    Tree,
+}
 
 /// A batch: how many rows, where they sit, which form of attention serves them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +28,7 @@ pub(super) struct Batch {
     /// Live rows; for decode a bucket.
     pub(super) tokens: u32,
     pub(super) product: Product,
-    /// Prompt rows fold their chunks themselves.
-    pub(super) is_prompt: bool,
+    pub(super) rows: Rows,
     /// Positions that may be seen, an upper bound that the host knows.
     pub(super) positions_max: u32,
     pub(super) kv_format: fanlight_messages::plan::KvFormat,
@@ -93,8 +104,14 @@ pub(super) fn visit(
                 dispatch(kernel, &page.group, grid);
             }
         }
-        Lowered::Heads(binds) => {
-            for (groups_x, bind) in binds {
+        Lowered::Heads(heads) if batch.rows == Rows::Tree => {
+            for (groups_x, bind) in &heads.tree {
+                // A second layer of workgroups copies what the last step accepted.
+                dispatch(bind.kernel, &bind.group, [*groups_x, batch.tokens.max(DEPTH_MAX), 2]);
+            }
+        }
+        Lowered::Heads(heads) => {
+            for (groups_x, bind) in &heads.chain {
                 dispatch(bind.kernel, &bind.group, [*groups_x, batch.tokens, 1]);
             }
         }
@@ -106,7 +123,6 @@ pub(super) fn visit(
 }
 
 fn visit_attend(attend: &Attend, batch: Batch, dispatch: &mut dyn FnMut(Kernel, &wgpu::BindGroup, [u32; 3])) {
-    let Kernel::Fold(fold) = attend.fold else { return };
     let mut one = |tile: &AttendTile, form, tokens: u32| {
         let variant = attention::Variant {
             head_len: attend.head_len,
@@ -119,19 +135,23 @@ fn visit_attend(attend: &Attend, batch: Batch, dispatch: &mut dyn FnMut(Kernel, 
             let grid = variant.groups(*kv_heads, chunks, tokens * attend.heads_per_kv);
             dispatch(Kernel::Attention(variant), group, grid);
         }
-        dispatch(attend.fold, &tile.fold, fold::Variant::groups(fold, tokens));
-    };
-    if batch.is_prompt {
-        one(&attend.tiled, attention::Form::Tiled, batch.tokens);
-        return;
-    }
-    let mut left = batch.tokens;
-    for tile in &attend.tiles {
-        if left == 0 {
-            break;
+        if let Kernel::Fold(fold) = tile.fold.kernel {
+            dispatch(tile.fold.kernel, &tile.fold.group, fold.groups(tokens));
         }
-        let tokens = left.min(batch.partial_rows);
-        one(tile, attention::Form::Split, tokens);
-        left -= tokens;
+    };
+    match batch.rows {
+        Rows::Prompt => one(&attend.prompt, attention::Form::Tiled, batch.tokens),
+        Rows::Plain => one(&attend.plain, attention::Form::Split, 1),
+        Rows::Tree => {
+            let mut left = batch.tokens;
+            for tile in &attend.tree {
+                if left == 0 {
+                    break;
+                }
+                let tokens = left.min(batch.partial_rows);
+                one(tile, attention::Form::Tree, tokens);
+                left -= tokens;
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::buffers::Buffers;
 use super::params::{self, ParamWriter};
 use super::pipelines::{Bound, Pipelines};
 use crate::device::{Device, GpuError};
+use crate::kernels::attention::Form;
 use crate::kernels::{Kernel, activate, attention, embed, fold, gemm, heads, matrix, normalize};
 
 /// A dispatch whose grid follows the batch.
@@ -33,12 +34,13 @@ pub(super) struct MultiplyPage {
 #[derive(Debug)]
 pub(super) struct Attend {
     pub(super) heads_per_kv: u32,
-    /// Per tile of decode nodes: a bind group per head group, then the fold's.
-    pub(super) tiles: Vec<AttendTile>,
-    /// The same for prompts.
-    pub(super) tiled: AttendTile,
     pub(super) head_len: u32,
-    pub(super) fold: Kernel,
+    /// For one token.
+    pub(super) plain: AttendTile,
+    /// For prompts.
+    pub(super) prompt: AttendTile,
+    /// For draft trees, a tile of nodes each.
+    pub(super) tree: Vec<AttendTile>,
 }
 
 /// Attention dispatches that share one set of partials.
@@ -46,7 +48,16 @@ pub(super) struct Attend {
 pub(super) struct AttendTile {
     /// KV heads and bind group of each head group.
     pub(super) groups: Vec<(u32, wgpu::BindGroup)>,
-    pub(super) fold: wgpu::BindGroup,
+    pub(super) fold: Bind,
+}
+
+/// Head dispatches of one layer: workgroups along x and bind group of each head group.
+#[derive(Debug)]
+pub(super) struct Heads {
+    /// Rows follow each other.
+    pub(super) chain: Vec<(u32, Bind)>,
+    /// Rows are nodes of a draft tree.
+    pub(super) tree: Vec<(u32, Bind)>,
 }
 
 /// A lowered op.
@@ -56,8 +67,7 @@ pub(super) enum Lowered {
     Embed(Vec<Bind>),
     Normalize(Bind),
     Multiply(Vec<MultiplyPage>),
-    /// Workgroups along x and bind group of each head group.
-    Heads(Vec<(u32, Bind)>),
+    Heads(Heads),
     Attend(Attend),
     Activate(activate::Variant, Bind),
 }
@@ -104,15 +114,31 @@ impl Lowering<'_> {
         }
     }
 
-    /// Binds a record, the control block, the fault flag and the output activation beside `bound`.
+    /// Writes a parameter record and gives its offset.
+    pub(super) fn record<T: bytemuck::Pod>(&mut self, record: &T) -> Result<u64, GpuError> {
+        self.params.write(self.device, self.buffers, record)
+    }
+
+    /// Binds a new record, the control block, the faults and the output activation beside `bound`.
     pub(super) async fn bind<T: bytemuck::Pod>(
         &mut self,
         kernel: Kernel,
         record: T,
+        bound: Vec<Bound<'_>>,
+        output: Option<ActivationId>,
+    ) -> Result<Bind, GpuError> {
+        let offset = self.record(&record)?;
+        self.bind_at(kernel, offset, bound, output).await
+    }
+
+    /// The same with a record that is there already.
+    pub(super) async fn bind_at(
+        &self,
+        kernel: Kernel,
+        offset: u64,
         mut bound: Vec<Bound<'_>>,
         output: Option<ActivationId>,
     ) -> Result<Bind, GpuError> {
-        let offset = self.params.write(self.device, self.buffers, &record)?;
         let buffers = self.buffers;
         bound.push(params::bound(buffers, offset)?);
         bound.push(Bound::whole(7, buffers.get(BufferOwner::Control)?));
@@ -245,8 +271,8 @@ impl Lowering<'_> {
         let group_heads = self.plan.kv_group_heads[*layer as usize];
         let spec = &self.program.ropes[rope.index()];
         let kv_format = self.plan.request.kv_format;
-        let kernel = Kernel::Heads(heads::Variant { head_len: shape.head_len, kv_format });
-        let mut binds = Vec::new();
+        let variant = heads::Variant { head_len: shape.head_len, kv_format, tree: false };
+        let mut binds = Heads { chain: Vec::new(), tree: Vec::new() };
         for group in 0..shape.kv_heads / group_heads {
             let flag = |on: bool, bit: u32| if on { bit } else { 0 };
             let record = heads::Params {
@@ -269,7 +295,7 @@ impl Lowering<'_> {
                 query_scale: query_scale * std::f32::consts::LOG2_E,
             };
             let at = *layer;
-            let bound = vec![
+            let mut bound = vec![
                 Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?),
                 Bound::whole(1, self.buffers.get(BufferOwner::Rope(*rope))?),
                 Bound::whole(2, self.buffers.get(BufferOwner::Vectors)?),
@@ -277,52 +303,54 @@ impl Lowering<'_> {
                 Bound::whole(4, self.buffers.get(BufferOwner::Keys { layer: at, group })?),
                 Bound::whole(5, self.buffers.get(BufferOwner::Values { layer: at, group })?),
             ];
-            let queries = if group == 0 { shape.query_heads } else { 0 };
-            binds.push((queries + 2 * group_heads, self.bind(kernel, record, bound, None).await?));
+            let groups_x = if group == 0 { shape.query_heads } else { 0 } + 2 * group_heads;
+            let offset = self.record(&record)?;
+            let chain = self.bind_at(Kernel::Heads(variant), offset, bound.clone(), None).await?;
+            binds.chain.push((groups_x, chain));
+            let kernel = Kernel::Heads(heads::Variant { tree: true, ..variant });
+            bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Ancestors)?));
+            binds.tree.push((groups_x, self.bind_at(kernel, offset, bound, None).await?));
         }
         Ok(Lowered::Heads(binds))
     }
 
     async fn attend(&mut self, op: &Op) -> Result<Lowered, GpuError> {
-        let Op::Attend { layer, output, .. } = op else {
+        let Op::Attend { layer, .. } = op else {
             return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
         };
         let shape = self.program.layers[*layer as usize];
         let chunks = self.plan.cache_rows / CHUNK_LEN;
-        let fold = Kernel::Fold(fold::Variant {
-            layout: self.activation_layout(*output),
-            tree: false,
-            keeps_values: self.keeps_values(*output),
-        });
-        let mut tiles = Vec::new();
+        let plain = self.attend_tile(op, Form::Split, 0, chunks).await?;
+        let prompt = self.attend_tile(op, Form::Tiled, 0, 1).await?;
+        let mut tree = Vec::new();
         for tile in 0..BUCKET_MAX / self.plan.partial_rows {
-            tiles.push(self.attend_tile(op, tile * self.plan.partial_rows, chunks, fold).await?);
+            tree.push(self.attend_tile(op, Form::Tree, tile * self.plan.partial_rows, chunks).await?);
         }
-        let tiled = self.attend_tile(op, 0, 1, fold).await?;
         let heads_per_kv = shape.query_heads / shape.kv_heads;
-        Ok(Lowered::Attend(Attend { heads_per_kv, tiles, tiled, head_len: shape.head_len, fold }))
+        Ok(Lowered::Attend(Attend { heads_per_kv, head_len: shape.head_len, plain, prompt, tree }))
     }
 
     async fn attend_tile(
         &mut self,
         op: &Op,
+        form: Form,
         first_node: u32,
         chunk_count: u32,
-        fold: Kernel,
     ) -> Result<AttendTile, GpuError> {
         let Op::Attend { layer, query, window, soft_cap, output } = op else {
             return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
         };
         let shape = self.program.layers[*layer as usize];
         let group_heads = self.plan.kv_group_heads[*layer as usize];
-        // Any attention kernel of this shape has the layout that all of them share.
+        // Any attention kernel of this shape and form has the layout that all of them share.
         let any = Kernel::Attention(attention::Variant {
             head_len: shape.head_len,
             kv_format: self.plan.request.kv_format,
-            form: attention::Form::Split,
+            form,
             queries: 1,
         });
         let partials = self.buffers.get(BufferOwner::AttentionPartials)?;
+        let ancestors = self.buffers.get(BufferOwner::Ancestors)?;
         let mut groups = Vec::new();
         for group in 0..shape.kv_heads / group_heads {
             let record = attention::Params {
@@ -340,6 +368,7 @@ impl Lowering<'_> {
                 Bound::whole(0, self.buffers.get(BufferOwner::Value(*query))?),
                 Bound::whole(1, self.buffers.get(BufferOwner::Keys { layer: *layer, group })?),
                 Bound::whole(2, self.buffers.get(BufferOwner::Values { layer: *layer, group })?),
+                Bound::whole(3, ancestors),
                 Bound::whole(4, partials),
             ];
             groups.push((group_heads, self.bind(any, record, bound, None).await?.group));
@@ -352,8 +381,14 @@ impl Lowering<'_> {
             chunk_count,
             first_node,
         };
-        let bind = self.bind(fold, record, vec![Bound::whole(0, partials)], Some(*output)).await?;
-        Ok(AttendTile { groups, fold: bind.group })
+        let fold = Kernel::Fold(fold::Variant {
+            layout: self.activation_layout(*output),
+            tree: form == Form::Tree,
+            keeps_values: self.keeps_values(*output),
+        });
+        let bound = vec![Bound::whole(0, partials), Bound::whole(1, ancestors)];
+        let fold = self.bind(fold, record, bound, Some(*output)).await?;
+        Ok(AttendTile { groups, fold })
     }
 }
 

@@ -1,15 +1,17 @@
 //! Wall time of the runner's own submissions: what `bench` reports and what a controller will calibrate with.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use fanlight_messages::device::RequestSetup;
+use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, NODES_MAX, Width};
 use fanlight_messages::plan::BufferOwner;
 use web_time::Instant;
 
-use super::encode::{Batch, visit};
+use super::encode::{Batch, Rows, visit};
 use super::lower::{Lowered, Product};
 use super::{GpuError, Runner};
-use crate::kernels::{Kernel, choose, matrix};
+use crate::kernels::{Kernel, matrix};
 
 /// Time of a step of N nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,7 +56,7 @@ impl Runner {
         let limit = tokens_max.min(self.plan.request.logits_rows);
         let mut times = Vec::new();
         for tokens in matrix::BUCKETS.into_iter().filter(|b| *b <= limit) {
-            let batch = self.batch(tokens, Product::Lane(tokens), false, base + tokens);
+            let batch = self.step_batch(base, tokens)?;
             self.compile_step(batch).await?;
             // Warm-up, and how many steps fill a submission.
             let (first, dispatches) = self.time_submission(batch, base, 1).await?;
@@ -83,13 +85,13 @@ impl Runner {
         self.begin(&self.endless())?;
         let control = self.buffers.get(BufferOwner::Control)?;
         self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&[base, 1]));
-        self.positions_bound = base;
+        self.committed.reset(base);
         let room =
             (self.plan.request.context_len - base.min(self.plan.request.context_len)).saturating_sub(1);
         let windows = DECODE_TOKENS.min(room) / steps;
         let (mut pending, mut marks, mut dispatches) = (VecDeque::new(), Vec::new(), 0);
         for _ in 0..windows {
-            pending.push_back(self.window(steps)?);
+            pending.push_back(self.window(steps, Width::Off)?);
             if pending.len() as u32 == in_flight
                 && let Some(oldest) = pending.pop_front()
             {
@@ -131,7 +133,7 @@ impl Runner {
         base: u32,
         tokens: u32,
     ) -> Result<Vec<(String, f64, u32)>, GpuError> {
-        let batch = self.batch(tokens, Product::Lane(tokens), false, base + tokens);
+        let batch = self.step_batch(base, tokens)?;
         self.compile_step(batch).await?;
         let mut kinds: Vec<(String, Kernel, Option<u64>)> = Vec::new();
         for op in &self.body {
@@ -171,7 +173,7 @@ impl Runner {
             let words = [base, batch.tokens, self.plan.request.context_len, 0];
             self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
             let start = Instant::now();
-            let report = self.submit(|runner, recorder| {
+            let report = self.submit(None, |runner, recorder| {
                 let mut failed = Ok(());
                 for op in (0..repeats).flat_map(|_| &runner.body) {
                     if let (Lowered::Multiply(pages), Some(rows)) = (op, rows)
@@ -201,7 +203,24 @@ impl Runner {
             context_len: self.plan.request.context_len,
             token_limit: u32::MAX,
             hash_logits: false,
+            hash: 0,
+            memory: Rc::default(),
         }
+    }
+
+    /// A plain step, or a tree step whose nodes form a chain with a fan at its deepest end.
+    fn step_batch(&self, base: u32, tokens: u32) -> Result<Batch, GpuError> {
+        let mut words = vec![0u32; (NODES_MAX * ANCESTOR_STRIDE) as usize];
+        for (node, row) in (0u32..).zip(words.chunks_exact_mut(ANCESTOR_STRIDE as usize)) {
+            let depth = node.min(DEPTH_MAX);
+            row.iter_mut().zip(0..depth).for_each(|(to, ancestor)| *to = ancestor);
+            row[depth as usize] = node;
+            row[ANCESTOR_STRIDE as usize - 1] = depth;
+        }
+        let ancestors = self.buffers.get(BufferOwner::Ancestors)?;
+        self.device.queue().write_buffer(ancestors, 0, bytemuck::cast_slice(&words));
+        let rows = if tokens == 1 { Rows::Plain } else { Rows::Tree };
+        Ok(self.batch(tokens, Product::Lane(tokens), rows, base + Width::Nodes(tokens).tokens_max()))
     }
 
     async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
@@ -220,14 +239,13 @@ impl Runner {
         let words = [base, batch.tokens, self.plan.request.context_len, 0];
         self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
         let start = Instant::now();
-        let report = self.submit(|runner, recorder| {
+        let report = self.submit(None, |runner, recorder| {
             for _ in 0..steps {
                 for op in &runner.body {
                     recorder.op(op, batch)?;
                 }
                 recorder.multiply(&runner.head_all, batch.product, batch)?;
-                let grid = [choose::SLICES, batch.tokens, 1];
-                recorder.dispatch(runner.choose.kernel, &runner.choose.group, grid)?;
+                runner.step.choose(recorder, batch.tokens)?;
             }
             Ok(())
         })?;

@@ -1,5 +1,6 @@
 //! A program on a device: its buffers, its pipelines, and the submissions that run it.
 
+mod bound;
 mod buffers;
 mod encode;
 mod lower;
@@ -7,6 +8,7 @@ mod measure;
 mod params;
 pub(crate) mod pipelines;
 mod rope;
+mod step;
 mod upload;
 
 use std::cell::Cell;
@@ -14,9 +16,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use fanlight_messages::control::{
-    CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD, RING_LEN, RING_WORD,
+    BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD, HASHES_WORD, RECORD_WORDS, RECORDS,
+    RECORDS_WORD, RING_LEN, RING_WORD, StepRecord,
 };
 use fanlight_messages::device::{RequestSetup, WindowReport};
+use fanlight_messages::draft::{DEPTH_MAX, MEMORY_TOKENS, WIDTHS, Width};
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan};
 use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorId};
@@ -26,18 +30,27 @@ use futures::future::LocalBoxFuture;
 
 pub use measure::{DecodeTime, StepTime};
 
+use bound::CommittedBound;
 use buffers::Buffers;
-use encode::{Batch, Recorder};
-use lower::{Bind, Lowered, Lowering, MultiplyPage, Product};
+use encode::{Batch, Recorder, Rows};
+use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
-use pipelines::{Bound, Pipeline, Pipelines};
+use pipelines::{Pipeline, Pipelines};
+use step::{Search, StepKernels};
 use upload::{UploadTarget, Uploads};
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, choose};
+use crate::kernels::{Kernel, accept, choose};
 
 /// A submission whose report has not been read back yet.
 pub type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
+
+/// What the last report that was read told.
+#[derive(Debug, Default)]
+struct Reported {
+    ring_head: Cell<u32>,
+    steps: Cell<u32>,
+}
 
 /// A model on a device.
 #[derive(Debug)]
@@ -53,14 +66,14 @@ pub struct Runner {
     head: Vec<MultiplyPage>,
     head_all: Vec<MultiplyPage>,
     logits: ValueId,
-    choose: Bind,
-    choose_record: u64,
-    accept: Bind,
+    step: StepKernels,
     uploads: Uploads,
-    /// Positions that submitted work may have filled.
-    positions_bound: u32,
-    /// Ring head of the last report that was read.
-    reported: Rc<Cell<u32>>,
+    committed: Rc<CommittedBound>,
+    /// First index of the history that drafts are made from.
+    search_first: u32,
+    /// Whether accepted rows may still wait to be copied to the cache.
+    is_unflushed: bool,
+    reported: Rc<Reported>,
     slots: Vec<Rc<Cell<bool>>>,
 }
 
@@ -103,22 +116,18 @@ impl Runner {
         let Op::Multiply { output: logits, .. } = program.head else {
             return Err(GpuError::MissingBuffer { owner: "logits".into() });
         };
-        let record = choose::Params { len: program.vocabulary_len, hash: 0 };
-        let choose_record = lowering.params.peek();
-        let bound = vec![
-            Bound::whole(0, buffers.get(BufferOwner::Value(logits))?),
-            Bound::whole(1, buffers.get(BufferOwner::ChoicePartials)?),
-        ];
-        let choose = lowering.bind(Kernel::Choose, record, bound, None).await?;
-        let accept = bind_accept(device, &buffers, &pipelines).await?;
+        let step = StepKernels::bind(&mut lowering, logits).await?;
         let uploads = Uploads::new(lowering.params.peek());
         if let Some(error) = scope.pop().await {
             return Err(GpuError::Validation { reason: error.to_string() });
         }
+        step::write_reliabilities(device, &buffers)?;
         Ok(Self {
             device: device.clone(),
             resolved: HashMap::new(),
-            positions_bound: 0,
+            committed: Rc::default(),
+            search_first: MEMORY_TOKENS,
+            is_unflushed: false,
             reported: Rc::default(),
             slots: (0..READBACK_SLOTS).map(|_| Rc::default()).collect(),
             program,
@@ -129,9 +138,7 @@ impl Runner {
             head,
             head_all,
             logits,
-            choose,
-            choose_record,
-            accept,
+            step,
             uploads,
         })
     }
@@ -193,9 +200,10 @@ impl Runner {
     /// Compiles what prompts and decoding need and waits for the uploads. `progress` hears (done, total).
     pub async fn compile(&mut self, mut progress: impl FnMut(usize, usize)) -> Result<(), GpuError> {
         let mut kernels = vec![Kernel::Choose, Kernel::Accept];
-        let one = self.batch(1, Product::Lane(1), false, 1);
+        let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
         let prompts = [1, 2, self.plan.request.batch_tokens];
-        let prompts = prompts.map(|tokens| self.batch(tokens, Product::for_prompt(tokens), true, tokens));
+        let prompts =
+            prompts.map(|tokens| self.batch(tokens, Product::for_prompt(tokens), Rows::Prompt, tokens));
         for batch in [one].into_iter().chain(prompts) {
             for op in &self.body {
                 encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
@@ -207,6 +215,25 @@ impl Runner {
         self.resolve(kernels, &mut progress).await?;
         self.uploads.finish().await?;
         self.device.health()
+    }
+
+    /// Compiles what steps of a width need, where that is new.
+    ///
+    /// # Errors
+    /// [`GpuError::BatchTooLarge`] for a width that is no bucket or has more rows than logits are kept.
+    pub async fn prepare(&mut self, width: Width) -> Result<(), GpuError> {
+        let Width::Nodes(nodes) = width else { return Ok(()) };
+        if !WIDTHS.contains(&nodes) || nodes > self.plan.request.logits_rows {
+            return Err(step::wrong_width(nodes));
+        }
+        let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1);
+        let mut kernels = StepKernels::ALL.to_vec();
+        for op in &self.body {
+            encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
+        }
+        let head = |page| batch.product.kernel(page, nodes, batch.packed_dot).0;
+        kernels.extend(self.head_all.iter().map(head));
+        self.resolve(kernels, &mut |_, _| ()).await
     }
 
     async fn resolve(
@@ -230,11 +257,11 @@ impl Runner {
         Ok(())
     }
 
-    fn batch(&self, tokens: u32, product: Product, is_prompt: bool, positions_max: u32) -> Batch {
+    fn batch(&self, tokens: u32, product: Product, rows: Rows, positions_max: u32) -> Batch {
         Batch {
             tokens,
             product,
-            is_prompt,
+            rows,
             positions_max: positions_max.min(self.plan.cache_rows),
             kv_format: self.plan.request.kv_format,
             packed_dot: self.device.facts().has_packed_dot,
@@ -242,29 +269,72 @@ impl Runner {
         }
     }
 
-    /// Starts a request: end ids, limits, an empty ring. The cache keeps its rows.
+    /// Starts a request: end ids, limits, memory, an empty ring. The cache keeps its rows.
     pub fn begin(&mut self, setup: &RequestSetup) -> Result<(), GpuError> {
         if setup.end_ids.len() > END_IDS_MAX as usize {
             return Err(GpuError::BatchTooLarge { wanted: setup.end_ids.len(), limit: END_IDS_MAX as usize });
         }
+        self.flush()?;
         let mut words = vec![0u32; (CONTROL_BYTES / 4) as usize];
         let control = ControlBlock {
             context: setup.context_len.min(self.plan.request.context_len),
             tokens_left: setup.token_limit,
+            hash: setup.hash,
             ..ControlBlock::default()
         };
-        words[..9].copy_from_slice(&control.to_words());
+        words[..BLOCK_WORDS].copy_from_slice(&control.to_words());
         let ids = &mut words[END_IDS_WORD as usize..][..END_IDS_MAX as usize];
         ids.fill(u32::MAX);
         ids[..setup.end_ids.len()].copy_from_slice(&setup.end_ids);
         let queue = self.device.queue();
         queue.write_buffer(self.buffers.get(BufferOwner::Control)?, 0, bytemuck::cast_slice(&words));
         queue.write_buffer(self.buffers.get(BufferOwner::Faults)?, 0, &[0; 4]);
+        self.search_first = step::write_memory(&self.device, &self.buffers, &setup.memory)?;
         let record = choose::Params { len: self.program.vocabulary_len, hash: u32::from(setup.hash_logits) };
-        let params = self.buffers.get(BufferOwner::Params)?;
-        queue.write_buffer(params, self.choose_record, bytemuck::bytes_of(&record));
-        self.reported.set(0);
-        self.positions_bound = 0;
+        self.step.configure(&self.device, &self.buffers, record, self.search_first)?;
+        self.reported.ring_head.set(0);
+        self.reported.steps.set(0);
+        self.committed.reset(0);
+        Ok(())
+    }
+
+    /// Copies rows that the last step accepted to the cache, if there may be any: before anything but another
+    /// step reads it.
+    fn flush(&mut self) -> Result<(), GpuError> {
+        if !self.is_unflushed {
+            return Ok(());
+        }
+        self.device.health()?;
+        // The request is over; the copies run all the same, and nothing else does.
+        let end_offset = 4 * 3;
+        let control = self.buffers.get(BufferOwner::Control)?;
+        self.device.queue().write_buffer(control, end_offset, bytemuck::bytes_of(&1u32));
+        let mut encoder = self
+            .device
+            .raw()
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("flush") });
+        let mut recorder = Recorder {
+            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
+            pipelines: &self.resolved,
+            dispatches: 0,
+        };
+        let recorded = self.copy_accepted(&mut recorder);
+        drop(recorder);
+        recorded?;
+        self.device.submit(encoder.finish());
+        self.is_unflushed = false;
+        Ok(())
+    }
+
+    /// The second layer of every tree step's head dispatches.
+    fn copy_accepted(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
+        for op in &self.body {
+            if let Lowered::Heads(heads) = op {
+                for (groups_x, bind) in &heads.tree {
+                    recorder.dispatch(bind.kernel, &bind.group, [*groups_x, DEPTH_MAX, 2])?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -272,11 +342,16 @@ impl Runner {
     /// reply. Resolves when the control block has been read back.
     pub fn prefill(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<PendingReport, GpuError> {
         let batch = self.write_prompt(base, tokens)?;
-        self.submit(|runner, recorder| {
+        self.submit(None, |runner, recorder| {
             for op in &runner.body {
                 recorder.op(op, batch)?;
             }
-            if choose { runner.finish_step(recorder) } else { Ok(()) }
+            if !choose {
+                return Ok(());
+            }
+            let one = runner.batch(1, Product::Lane(1), Rows::Plain, 1);
+            recorder.multiply(&runner.head, one.product, one)?;
+            runner.step.commit(recorder, accept::Form::Prompt, 1)
         })
     }
 
@@ -285,29 +360,62 @@ impl Runner {
         if tokens.is_empty() || tokens.len() > limit {
             return Err(GpuError::BatchTooLarge { wanted: tokens.len(), limit });
         }
+        self.flush()?;
         let live = tokens.len() as u32;
         let queue = self.device.queue();
         queue.write_buffer(self.buffers.get(BufferOwner::Tokens)?, 0, bytemuck::cast_slice(tokens));
         queue.write_buffer(self.buffers.get(BufferOwner::Control)?, 0, bytemuck::cast_slice(&[base, live]));
-        self.positions_bound = base + live;
-        Ok(self.batch(live, Product::for_prompt(live), true, self.positions_bound))
+        let history = self.buffers.get(BufferOwner::History)?;
+        queue.write_buffer(history, 4 * u64::from(MEMORY_TOKENS + base), bytemuck::cast_slice(tokens));
+        self.committed.reset(base + live);
+        Ok(self.batch(live, Product::for_prompt(live), Rows::Prompt, base + live))
     }
 
     /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
-    /// Submitted when called, so that the next window can follow before this one is read.
-    pub fn window(&mut self, steps: u32) -> Result<PendingReport, GpuError> {
-        let first = self.positions_bound;
-        self.positions_bound += steps;
-        self.submit(|runner, recorder| {
+    /// Submitted when called, so that the next window can follow before this one is read. The width must have
+    /// been prepared.
+    pub fn window(&mut self, steps: u32, width: Width) -> Result<PendingReport, GpuError> {
+        let first = self.committed.get();
+        let growth = width.tokens_max();
+        self.committed.submit(steps * growth);
+        // A tree step copies what the one before accepted; plain steps do not.
+        let copies = self.is_unflushed && width == Width::Off;
+        self.is_unflushed = width != Width::Off;
+        self.submit(Some(steps * growth), |runner, recorder| {
+            if copies {
+                runner.copy_accepted(recorder)?;
+            }
             for step in 0..steps {
-                let batch = runner.batch(1, Product::Lane(1), false, first + step + 1);
-                for op in &runner.body {
-                    recorder.op(op, batch)?;
+                let committed = first + step * growth;
+                match width {
+                    Width::Off => runner.plain_step(recorder, committed)?,
+                    Width::Nodes(nodes) => runner.tree_step(recorder, nodes, committed)?,
                 }
-                runner.finish_step(recorder)?;
             }
             Ok(())
         })
+    }
+
+    fn plain_step(&self, recorder: &mut Recorder, committed: u32) -> Result<(), GpuError> {
+        let batch = self.batch(1, Product::Lane(1), Rows::Plain, committed + 1);
+        for op in &self.body {
+            recorder.op(op, batch)?;
+        }
+        recorder.multiply(&self.head, batch.product, batch)?;
+        self.step.commit(recorder, accept::Form::Plain, 1)
+    }
+
+    /// A step whose root is at most at position `committed`.
+    fn tree_step(&self, recorder: &mut Recorder, nodes: u32, committed: u32) -> Result<(), GpuError> {
+        let last = committed.min(self.plan.cache_rows - 1);
+        self.step.draft(recorder, nodes, Search { first: self.search_first, last })?;
+        let deepest = committed + Width::Nodes(nodes).tokens_max();
+        let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, deepest);
+        for op in &self.body {
+            recorder.op(op, batch)?;
+        }
+        recorder.multiply(&self.head_all, batch.product, batch)?;
+        self.step.commit(recorder, accept::Form::Tree, nodes)
     }
 
     /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for
@@ -321,7 +429,7 @@ impl Runner {
         let kernel = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         let kernels: Vec<_> = self.head_all.iter().map(kernel).collect();
         self.resolve(kernels, &mut |_, _| ()).await?;
-        let report = self.submit(|runner, recorder| {
+        let report = self.submit(None, |runner, recorder| {
             for op in &runner.body {
                 recorder.op(op, batch)?;
             }
@@ -339,7 +447,7 @@ impl Runner {
         let batch = self.write_prompt(base, tokens)?;
         let mut rows = Vec::new();
         for (index, op) in self.program.clone().body.iter().enumerate() {
-            self.submit(|runner, recorder| recorder.op(&runner.body[index], batch))?.await?;
+            self.submit(None, |runner, recorder| recorder.op(&runner.body[index], batch))?.await?;
             if let Op::Normalize { residual, .. } = op {
                 let len = self.program.values[residual.index()].len as usize;
                 let words = self.read_value(*residual, tokens.len() * len).await?;
@@ -354,16 +462,10 @@ impl Runner {
         self.device.read_buffer(self.buffers.get(BufferOwner::Value(value))?, 4 * len as u64).await
     }
 
-    /// Head, choice, commit.
-    fn finish_step(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
-        let one = self.batch(1, Product::Lane(1), false, 1);
-        recorder.multiply(&self.head, one.product, one)?;
-        recorder.dispatch(self.choose.kernel, &self.choose.group, [choose::SLICES, 1, 1])?;
-        recorder.dispatch(self.accept.kernel, &self.accept.group, [1, 1, 1])
-    }
-
+    /// Records and submits; `growth` is what a window may commit at most.
     fn submit(
         &self,
+        growth: Option<u32>,
         record: impl FnOnce(&Self, &mut Recorder) -> Result<(), GpuError>,
     ) -> Result<PendingReport, GpuError> {
         self.device.health()?;
@@ -394,12 +496,16 @@ impl Runner {
         );
         let submission = self.device.submit(encoder.finish());
         slot.set(true);
-        let (slot, reported) = (slot.clone(), self.reported.clone());
+        let (slot, reported, committed) = (slot.clone(), self.reported.clone(), self.committed.clone());
         let words = self.device.read(readback, submission);
         Ok(async move {
             let words = words.await;
             slot.set(false);
-            report(&words?, &reported, dispatches)
+            let report = report(&words?, &reported, dispatches)?;
+            if let Some(growth) = growth {
+                committed.confirm(report.control.committed, growth);
+            }
+            Ok(report)
         }
         .boxed_local())
     }
@@ -408,22 +514,21 @@ impl Runner {
 /// Rows of a position table written at once.
 const ROPE_ROWS: u32 = 1024;
 
-fn report(words: &[u32], reported: &Cell<u32>, dispatches: u32) -> Result<WindowReport, GpuError> {
+fn report(words: &[u32], reported: &Reported, dispatches: u32) -> Result<WindowReport, GpuError> {
     let control = ControlBlock::from_words(words)
         .ok_or_else(|| GpuError::Lost { reason: "the readback is too short".into() })?;
     let ring = &words[RING_WORD as usize..];
-    let tokens = (reported.get()..control.ring_head).map(|t| ring[(t % RING_LEN) as usize]).collect();
-    reported.set(control.ring_head);
-    Ok(WindowReport { control, tokens, dispatches })
-}
-
-async fn bind_accept(device: &Device, buffers: &Buffers, pipelines: &Pipelines) -> Result<Bind, GpuError> {
-    let pipeline = pipelines.get(Kernel::Accept).await?;
-    let bound = [
-        Bound::whole(0, buffers.get(BufferOwner::ChoicePartials)?),
-        Bound::whole(1, buffers.get(BufferOwner::Tokens)?),
-        Bound::whole(6, buffers.get(BufferOwner::Faults)?),
-        Bound::whole(7, buffers.get(BufferOwner::Control)?),
-    ];
-    Ok(Bind { kernel: Kernel::Accept, group: pipeline.bind(device, &bound) })
+    let hash_ring = &words[HASHES_WORD as usize..];
+    let slots = || (reported.ring_head.get()..control.ring_head).map(|t| (t % RING_LEN) as usize);
+    let tokens = slots().map(|slot| ring[slot]).collect();
+    let hashes = slots().map(|slot| hash_ring[slot]).collect();
+    let records = &words[RECORDS_WORD as usize..];
+    let step = |s: u32| {
+        let at = (s % RECORDS * RECORD_WORDS) as usize;
+        StepRecord::from_words([records[at], records[at + 1], records[at + 2]])
+    };
+    let steps = (reported.steps.get()..control.steps).map(step).collect();
+    reported.ring_head.set(control.ring_head);
+    reported.steps.set(control.steps);
+    Ok(WindowReport { control, tokens, hashes, steps, dispatches })
 }

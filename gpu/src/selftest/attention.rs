@@ -6,9 +6,10 @@ use fanlight_messages::plan::{KvFormat, TREE_ROWS};
 use super::cover::Comparison;
 use super::{AttentionCase, Verdict, first_difference};
 use crate::device::GpuError;
-use crate::kernels::attention::{ANCESTOR_STRIDE, Form, Params, Variant};
+use crate::kernels::attention::{Form, Params, Variant};
 use crate::kernels::{Kernel, fold};
 use crate::lab::{Lab, LabBuffer, Noise};
+use fanlight_messages::draft::ANCESTOR_STRIDE;
 
 const KV_HEADS: u32 = 2;
 /// Five chunks.
@@ -229,7 +230,8 @@ async fn compare_tree(
         ancestors.extend(row);
     }
     let tree: Vec<u32> = (step.base..step.base + step.tokens).collect();
-    let cached: Vec<u32> = (0..step.base).collect();
+    // The root's row is in the cache already.
+    let cached: Vec<u32> = (0..=step.base).collect();
     let cache = lay_out(lab, shape, rows, &cached, &tree).await?;
     let ancestors = lab.words(&ancestors).await?;
     let got = run(lab, shape, queries, &cache, step, (Form::Tree, 8, 0), Some(&ancestors)).await?;
@@ -320,7 +322,7 @@ async fn run(
     };
     let variant = shape.variant(form, queries_per_group);
     let partials = lab.zeros((count * query_heads * chunk_count * (shape.head_len + 2)) as usize).await?;
-    let control = lab.words(&[step.base, step.tokens, 4096, 0, 0, 0, 0, 0, 0]).await?;
+    let control = lab.words(&[step.base, step.tokens, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await?;
     let mut bindings = vec![(0, queries), (1, &cache.0), (2, &cache.1), (4, &partials), (7, &control)];
     if let Some(ancestors) = ancestors {
         bindings.push((3, ancestors));

@@ -1,5 +1,7 @@
 //! The controller hears what windows cost and latches the plan of the next ones.
 
+use crate::draft::Width;
+
 /// One completed submission (a droppable sample; never awaited).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObserveWindow {
@@ -14,13 +16,15 @@ pub struct ObserveWindow {
 pub struct ConfigurePlan {
     /// Most steps per window, 1, 2 or 4.
     pub steps_max: u32,
+    /// Nodes per step.
+    pub width: Width,
 }
 
 /// The plan for windows to come; the last value wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanChosen {
     /// Nodes per step.
-    pub width: u32,
+    pub width: Width,
     /// Steps per window.
     pub steps: u32,
 }

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use super::{Lane, Request};
+use crate::control::{StepRecord, WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
 use crate::device::AdapterFacts;
+use crate::draft::{DEPTH_MAX, ORDERS, Width};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::KvFormat;
 
@@ -132,10 +134,34 @@ pub struct Generate {
     pub chunk_tokens: Option<u32>,
     /// Most steps per window: 1, 2 or 4.
     pub window_steps: u32,
+    /// Windows submitted before the oldest is read: 2, or 1 to wait for each.
+    pub windows_in_flight: u32,
+    /// Nodes per step.
+    pub width: Width,
+    /// Texts that end the reply where they first occur; they are not part of it.
+    pub stop: Vec<String>,
     /// Whether the logits that chose each token are hashed.
     pub hash_logits: bool,
     /// Whether what the cache holds of an equal beginning is used.
     pub reuse_prefix: bool,
+}
+
+impl Generate {
+    /// With everything else at its default: the loaded batch, the longest windows, no drafts, no stop text, no
+    /// hash, the prefix reused.
+    pub fn new(prompt: Prompt, token_limit: u32) -> Self {
+        Self {
+            prompt,
+            token_limit,
+            chunk_tokens: None,
+            window_steps: WINDOW_STEPS_MAX,
+            windows_in_flight: WINDOWS_IN_FLIGHT,
+            width: Width::Off,
+            stop: Vec::new(),
+            hash_logits: false,
+            reuse_prefix: true,
+        }
+    }
 }
 
 /// The answer to [`Generate`]: it has begun.
@@ -225,6 +251,29 @@ pub struct ReplyFinished {
     pub stats: ReplyStats,
 }
 
+/// What drafts were worth: counts over the live steps of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DraftStats {
+    /// Nodes that were verified besides the roots.
+    pub verified: u32,
+    /// Nodes that were accepted.
+    pub accepted: u32,
+    /// Steps that accepted exactly this many nodes, 0 to 8.
+    pub accepted_by_depth: [u32; 9],
+    /// Steps whose longest match had this length, 0 to 8.
+    pub match_len: [u32; 9],
+}
+
+impl DraftStats {
+    /// Counts a step.
+    pub fn add(&mut self, step: &StepRecord) {
+        self.verified += step.live.saturating_sub(1);
+        self.accepted += step.accepted;
+        self.accepted_by_depth[step.accepted.min(DEPTH_MAX) as usize] += 1;
+        self.match_len[step.match_len.min(ORDERS) as usize] += 1;
+    }
+}
+
 /// What a reply took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplyStats {
@@ -244,4 +293,6 @@ pub struct ReplyStats {
     pub decode_dispatches: u64,
     /// Steps of all windows, those after the end included.
     pub submitted_steps: u32,
+    /// What drafting was worth.
+    pub drafting: DraftStats,
 }

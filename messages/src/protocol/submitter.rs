@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::{Lane, Request};
 use crate::bytes::SharedBytes;
 use crate::device::{AdapterFacts, RequestSetup, WindowReport};
+use crate::draft::Width;
 use crate::error::DeviceError;
 use crate::plan::GpuPlan;
 use crate::program::{MatrixId, Program, VectorId};
@@ -97,6 +98,11 @@ pub struct BeginDecode {
     pub tokens: Rc<[u32]>,
     /// Tokens per prompt batch.
     pub chunk_tokens: u32,
+    /// Windows submitted before the oldest is read, at most
+    /// [`WINDOWS_IN_FLIGHT`](crate::control::WINDOWS_IN_FLIGHT).
+    pub windows_in_flight: u32,
+    /// The widest step that the plan may ask for; its pipelines are compiled first.
+    pub width: Width,
 }
 
 impl Request for BeginDecode {

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use fanlight_messages::plan::{KvFormat, TREE_ROWS};
 
 use super::twin::{Row, attend};
-use super::{ANCESTOR_STRIDE, Form, Params, Variant};
+use super::{Form, Params, Variant};
 use crate::kernels::Kernel;
 use crate::kernels::testing::cache::{Cache, Side};
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
+use fanlight_messages::draft::ANCESTOR_STRIDE;
 
 /// KV heads of the model.
 const KV_HEADS: usize = 2;
@@ -19,6 +20,9 @@ const POSITIONS: usize = 320;
 const CACHE_ROWS: usize = POSITIONS + TREE_ROWS as usize;
 /// Parents of a tree's nodes, node 0 first: depths up to four.
 const PARENTS: [usize; 7] = [0, 0, 1, 0, 2, 4, 3];
+
+/// Region of the tree rows that this step uses.
+const PARITY: usize = 1;
 
 #[derive(Debug, Clone, Copy)]
 struct Shape {
@@ -81,7 +85,8 @@ impl Case {
         let first = if self.window == 0 { 0 } else { (position + 1).saturating_sub(self.window) };
         (first..=position)
             .map(|p| match (p.checked_sub(self.committed), self.form) {
-                (Some(depth), Form::Tree) => (p, POSITIONS + path[depth]),
+                // The root is in the cache; the other nodes are in the region that the parity names.
+                (Some(depth), Form::Tree) if depth > 0 => (p, POSITIONS + 32 * PARITY + path[depth]),
                 _ => (p, p),
             })
             .collect()
@@ -207,7 +212,9 @@ fn check(lab: &Lab, case: Case) {
     let row_len = case.shape.head_len + 2;
     let place = Place { kernel: "attention", case: &name, what: "partials", row_len };
     let (committed, live) = (case.committed as u32, case.live as u32);
-    place.assert(&wanted(&case, &data), &block_on(run(lab, &case, &data, &control(committed, live))));
+    let mut running = control(committed, live);
+    running[4] = (PARITY as u32) << 31;
+    place.assert(&wanted(&case, &data), &block_on(run(lab, &case, &data, &running)));
     let got = block_on(run(lab, &case, &data, &ended(committed, live)));
     Place { what: "partials after the end", ..place }.assert_untouched(&got);
 }

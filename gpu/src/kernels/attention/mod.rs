@@ -64,9 +64,6 @@ pub struct Params {
     pub soft_cap: f32,
 }
 
-/// Words per node of the ancestor table: the node at each depth, then the node's own depth.
-pub const ANCESTOR_STRIDE: u32 = 33;
-
 impl Variant {
     /// Rows per workgroup for `tokens` tokens of `heads_per_kv` query heads each.
     pub fn queries_for(tokens: u32, heads_per_kv: u32) -> u32 {

@@ -21,7 +21,7 @@ fn mix(index: u32, bits: u32) -> u32 {
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  if (control.end != 0u) { return; }
+  if (control.end != 0u || group.y >= control.live) { return; }
   let slice_len = (params.len + 63u) / 64u;
   let start = group.x * slice_len;
   let end = min(start + slice_len, params.len);

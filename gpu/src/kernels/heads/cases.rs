@@ -1,6 +1,7 @@
 //! Heads of every length and cache format: pairings, partial rotation, norms, biases, groups, and what f16
 //! cannot hold.
 
+use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX};
 use fanlight_messages::plan::KvFormat;
 
 use super::twin::Head;
@@ -20,6 +21,10 @@ const ROWS: usize = 4;
 const CACHE_ROWS: usize = 192;
 const EPSILON: f32 = 1e-5;
 const SCALE: f32 = 0.18;
+/// Depths of a tree's nodes: siblings share a position.
+const DEPTHS: [usize; ROWS] = [0, 1, 1, 2];
+/// Parity 1, so that nodes go to the second region of the tree rows; no row is pending.
+const PARITY: u32 = 0x8000_0000;
 /// Elements of a q|k|v row beyond the heads.
 const MARGIN: usize = 8;
 /// Where the vectors begin.
@@ -37,6 +42,8 @@ struct Case {
     group_heads: usize,
     /// Multiplies the row: 1, or what leaves the range of halves.
     size: f32,
+    /// Rows are nodes of a draft tree.
+    tree: bool,
 }
 
 /// The inputs of a step.
@@ -51,6 +58,21 @@ impl Case {
         self.flags & flag != 0
     }
 
+    fn position(&self, row: usize) -> usize {
+        COMMITTED + if self.tree { DEPTHS[row] } else { row }
+    }
+
+    /// The root's row is that of its position; other nodes have one in the region.
+    fn cache_row(&self, row: usize) -> usize {
+        if self.tree && row > 0 { CACHE_ROWS - 32 + row } else { self.position(row) }
+    }
+
+    fn control(&self) -> Vec<u32> {
+        let mut words = control(COMMITTED as u32, LIVE as u32);
+        words[4] = PARITY;
+        words
+    }
+
     fn input_len(&self) -> usize {
         (QUERY_HEADS + 2 * KV_HEADS) * self.head_len + MARGIN
     }
@@ -61,6 +83,10 @@ impl Case {
 
     fn key_norm(&self) -> usize {
         self.query_norm() + self.head_len
+    }
+
+    fn kernel(&self) -> Kernel {
+        Kernel::Heads(Variant { head_len: self.head_len as u32, kv_format: self.format, tree: self.tree })
     }
 
     fn cache(&self) -> Cache {
@@ -98,7 +124,7 @@ impl Case {
             (_, true) if self.has(KEY_NORM) => Some(self.key_norm()),
             _ => None,
         };
-        let turns = &step.turns[(COMMITTED + row) * self.pairs..][..self.pairs];
+        let turns = &step.turns[self.position(row) * self.pairs..][..self.pairs];
         Head {
             input: &step.input[row * self.input_len() + at..][..self.head_len],
             bias: self.has(BIAS).then(|| &step.vectors[GAP + at..][..self.head_len]),
@@ -164,11 +190,24 @@ async fn run(lab: &Lab, case: &Case, step: &Step, control: &[u32]) -> Answer {
     let keys = lab.words(&case.cache().empty()).await.expect("a buffer");
     let values = lab.words(&case.cache().empty()).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
-    let bindings =
-        [(0, &input), (1, &turns), (2, &vectors), (3, &query), (4, &keys), (5, &values), (7, &control)];
-    let kernel = Kernel::Heads(Variant { head_len: case.head_len as u32, kv_format: case.format });
+    let mut table = vec![0; ROWS * ANCESTOR_STRIDE as usize];
+    let rows = table.chunks_exact_mut(ANCESTOR_STRIDE as usize);
+    rows.zip(DEPTHS).for_each(|(row, depth)| row[ANCESTOR_STRIDE as usize - 1] = depth as u32);
+    let ancestors = lab.words(&table).await.expect("a buffer");
+    let bindings = [
+        (0, &input),
+        (1, &turns),
+        (2, &vectors),
+        (3, &query),
+        (4, &keys),
+        (5, &values),
+        (6, &ancestors),
+        (7, &control),
+    ];
     let queries = if case.has(WRITES_QUERIES) { QUERY_HEADS } else { 0 };
-    let groups = [(queries + 2 * case.group_heads) as u32, ROWS as u32, 1];
+    let groups_x = (queries + 2 * case.group_heads) as u32;
+    let groups = if case.tree { [groups_x, DEPTH_MAX, 2] } else { [groups_x, ROWS as u32, 1] };
+    let kernel = case.kernel();
     lab.run(kernel, &bindings, params, groups).await.expect("a run");
     let words = case.cache().words();
     Answer {
@@ -189,8 +228,8 @@ fn check_cache(case: &Case, step: &Step, place: Place, side: Side, words: &[u32]
                 case.head(step, row, first + case.group_first + head).into_iter().map(|x| case.cached(x)),
             );
             for e in 0..case.head_len {
-                got.push(cache.read(words, side, head, COMMITTED + row, e));
-                is_written[cache.word(side, head, COMMITTED + row, e)] = true;
+                got.push(cache.read(words, side, head, case.cache_row(row), e));
+                is_written[cache.word(side, head, case.cache_row(row), e)] = true;
             }
         }
     }
@@ -204,7 +243,7 @@ fn check(lab: &Lab, case: &Case) {
     let step = case.step();
     let name = format!("{case:?}");
     let place = Place { kernel: "heads", case: &name, what: "query", row_len: case.head_len };
-    let got = block_on(run(lab, case, &step, &control(COMMITTED as u32, LIVE as u32)));
+    let got = block_on(run(lab, case, &step, &case.control()));
     let mut query = vec![Wanted::Untouched; got.query.len()];
     if case.has(WRITES_QUERIES) {
         for (slot, head) in query.chunks_exact_mut(case.head_len).enumerate().take(LIVE * QUERY_HEADS) {
@@ -231,6 +270,7 @@ fn cases(head_len: usize, format: KvFormat) -> Vec<Case> {
         group_first: 0,
         group_heads: KV_HEADS,
         size: 1.0,
+        tree: false,
     };
     let whole = |flags: u32, pairs: usize| Case { flags: flags | WRITES_QUERIES, pairs, ..plain };
     let mut cases = vec![
@@ -246,6 +286,8 @@ fn cases(head_len: usize, format: KvFormat) -> Vec<Case> {
     ];
     // Report D04: values that a half cannot hold.
     cases.extend([1e5, 7e4].map(|size| Case { size, ..whole(ADJACENT, half / 2) }));
+    cases.push(Case { tree: true, ..whole(BIAS | KEY_NORM, half) });
+    cases.push(Case { tree: true, flags: ADJACENT, group_first: 1, group_heads: 1, ..plain });
     cases
 }
 
@@ -262,5 +304,80 @@ fn heads_of_every_length_reach_a_float_cache() {
     let lab = &lab();
     for head_len in [32, 64, 80, 128, 256] {
         cases(head_len, KvFormat::F32).iter().for_each(|case| check(lab, case));
+    }
+}
+
+/// Accepted rows of the other region, by depth: any nodes, in any order.
+const ACCEPTED: [usize; 8] = [1, 4, 2, 31, 17, 30, 3, 9];
+
+/// Copies `pending` accepted rows, at the end of a request too, and touches nothing else.
+fn check_copies(lab: &Lab, case: &Case, pending: usize, parity: usize, end: u32) {
+    let cache = case.cache();
+    let mut noise = Noise::new(pending as u64);
+    let before: [Vec<u32>; 2] =
+        [0, 1].map(|_| (0..cache.words()).map(|_| noise.bits() & 0x3bff_3bff).collect());
+    let mut wanted = before.clone();
+    for (side, words) in [Side::Keys, Side::Values].into_iter().zip(&mut wanted) {
+        for (depth, node) in ACCEPTED.iter().enumerate().take(pending) {
+            let (from, to) = (CACHE_ROWS - 64 + 32 * (1 - parity) + node, COMMITTED - pending + depth);
+            for (head, e) in (0..cache.heads).flat_map(|head| (0..case.head_len).map(move |e| (head, e))) {
+                let value = f32::from_bits(cache.read(words, side, head, from, e));
+                cache.write(words, side, (head, to, e), value);
+            }
+        }
+    }
+    let mut control = control(COMMITTED as u32, 0);
+    control[3] = end;
+    control[4] = (parity as u32) << 31 | pending as u32;
+    let packed =
+        ACCEPTED.iter().take(pending).enumerate().map(|(d, node)| (*node as u64) << (8 * d)).sum::<u64>();
+    (control[9], control[10]) = (packed as u32, (packed >> 32) as u32);
+    let got = block_on(async {
+        let control = lab.words(&control).await.expect("a buffer");
+        let [keys, values] =
+            [lab.words(&before[0]).await, lab.words(&before[1]).await].map(|b| b.expect("a buffer"));
+        let other = lab.zeros(4096).await.expect("a buffer");
+        let query = lab.zeros(4096).await.expect("a buffer");
+        let bindings = [
+            (0, &other),
+            (1, &other),
+            (2, &other),
+            (3, &query),
+            (4, &keys),
+            (5, &values),
+            (6, &other),
+            (7, &control),
+        ];
+        let params = Params {
+            query_heads: QUERY_HEADS as u32,
+            kv_heads: KV_HEADS as u32,
+            group_first: 0,
+            group_heads: KV_HEADS as u32,
+            cache_rows: CACHE_ROWS as u32,
+            flags: WRITES_QUERIES,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let groups = [(QUERY_HEADS + 2 * KV_HEADS) as u32, DEPTH_MAX, 2];
+        lab.run(case.kernel(), &bindings, params, groups).await.expect("a run");
+        let read = async |buffer| lab.read(buffer, cache.words()).await.expect("a readback");
+        [read(&keys).await, read(&values).await]
+    });
+    let name = format!("{pending} pending, parity {parity}, end {end}, {:?}", case.format);
+    for ((wanted, got), what) in wanted.iter().zip(&got).zip(["keys", "values"]) {
+        let bits: Vec<Wanted> = wanted.iter().copied().map(Wanted::Bits).collect();
+        Place { kernel: "heads tree", case: &name, what, row_len: got.len() }.assert(&bits, got);
+    }
+}
+
+#[test]
+fn accepted_rows_reach_the_cache() {
+    let lab = &lab();
+    for format in [KvFormat::F16, KvFormat::F32] {
+        let case = Case { tree: true, ..cases(32, format)[0] };
+        for (pending, parity, end) in
+            [(0, 0, 0), (1, 0, 0), (1, 1, 0), (4, 1, 2), (5, 0, 1), (8, 1, 3), (8, 0, 0)]
+        {
+            check_copies(lab, &case, pending, parity, end);
+        }
     }
 }

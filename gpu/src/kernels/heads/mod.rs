@@ -9,13 +9,15 @@ use super::KvFormat;
 use super::source::{RenderError, Shader, render};
 use minijinja::context;
 
-/// One pipeline per head length and cache format.
+/// One pipeline per head length, cache format and place of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Variant {
     /// Elements per head.
     pub head_len: u32,
     /// Cache format.
     pub kv_format: KvFormat,
+    /// Rows are nodes of a draft tree; the last step's accepted rows are copied to the cache.
+    pub tree: bool,
 }
 
 /// There is a bias.
@@ -52,12 +54,13 @@ pub struct Params {
 impl Variant {
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         render(
-            format!("heads {} {:?}", self.head_len, self.kv_format),
+            format!("heads{} {} {:?}", if self.tree { " tree" } else { "" }, self.head_len, self.kv_format),
             &["control", "heads"],
             context! {
                 head_len => self.head_len,
                 group => (self.head_len / 2).next_multiple_of(32),
                 kv => kv_name(self.kv_format),
+                tree => self.tree,
             },
             Vec::new(),
         )

@@ -9,4 +9,7 @@ struct Control {
   poison: u32,
   ring_head: u32,
   hash: u32,
+  path_low: u32,    // accepted nodes of the last step at depths 1..4, a byte each
+  path_high: u32,   // and 5..8
+  steps: u32,
 };

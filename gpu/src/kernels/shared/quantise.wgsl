@@ -3,7 +3,7 @@
 // barriers).
 //   dx = amax / 127,  code = round(x / dx) clamped to ±127
 //   meta = { bits(dx), sum of codes 0..16 | 16..32 as i16 }
-// A block of zeros gets dx = 0 and codes 0. A NaN or infinity raises the fault flag instead of spreading.
+// A block of zeros gets dx = 0 and codes 0. A NaN or infinity raises its row's fault bit instead of spreading.
 const TINY = 1e-30;
 
 var<workgroup> quarter_max: array<f32, GROUP>;
@@ -23,7 +23,7 @@ fn slab_position(block: u32) -> u32 {
 }
 
 fn quantise(row: u32, block: u32, t: u32, a: vec4<f32>, b: vec4<f32>, live: bool) {
-  if (live && (is_broken(a) || is_broken(b))) { atomicStore(&faults, 1u); }
+  if (live && (is_broken(a) || is_broken(b))) { atomicOr(&faults, 1u << (row & 31u)); }
   let m = max(abs(a), abs(b));
   quarter_max[t] = max(max(m.x, m.y), max(m.z, m.w));
   workgroupBarrier();

@@ -5,7 +5,8 @@ use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use fanlight_messages::plan::KvFormat;
 
 use crate::kernels::{
-    Binding, Kernel, activate, attention, choose, embed, fold, gemm, heads, matrix, normalize, repack,
+    Binding, Kernel, accept, activate, attention, choose, embed, fold, gemm, heads, matrix, normalize,
+    repack, scan,
 };
 
 /// A member: name, offset and size in bytes.
@@ -82,7 +83,10 @@ fn rust_records_lie_as_the_shaders_read_them() {
             epsilon,
             query_scale
         });
-        wanted.push((Kernel::Heads(heads::Variant { head_len: 64, kv_format }), record));
+        for tree in [false, true] {
+            let variant = heads::Variant { head_len: 64, kv_format, tree };
+            wanted.push((Kernel::Heads(variant), record.clone()));
+        }
         for form in [attention::Form::Split, attention::Form::Tree, attention::Form::Tiled] {
             let record = members!(attention::Params {
                 query_heads,
@@ -106,9 +110,11 @@ fn rust_records_lie_as_the_shaders_read_them() {
         wanted.push((Kernel::Activate(variant), members!(activate::Params { len })));
     }
     wanted.push((Kernel::Choose, members!(choose::Params { len, hash })));
+    wanted.push((Kernel::Accept, members!(accept::Params { form })));
+    wanted.push((Kernel::Scan, members!(scan::Params { first, width })));
+    wanted.push((Kernel::Draft, members!(scan::Params { first, width })));
     for (kernel, wanted) in wanted {
         let declared = declared(kernel).unwrap_or_else(|| panic!("{kernel:?} has no parameters"));
         assert_eq!(declared, wanted, "{kernel:?}: naga's layout against the Rust struct");
     }
-    assert_eq!(declared(Kernel::Accept), None, "accept has no parameters");
 }

@@ -1,0 +1,51 @@
+//! The tokens that are searched: session memory, then the context, in the layout of the GPU's buffer.
+
+use fanlight_messages::draft::{MEMORY_TOKENS, SEPARATOR};
+
+/// Tokens by index: memory right-aligned below [`MEMORY_TOKENS`], position `p` of the context at
+/// `MEMORY_TOKENS + p`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    words: Vec<u32>,
+    first: u32,
+}
+
+impl History {
+    /// With session memory, of which the newest [`MEMORY_TOKENS`] are kept, and an empty context.
+    pub fn new(memory: &[u32]) -> Self {
+        let mut words = vec![SEPARATOR; MEMORY_TOKENS as usize];
+        // The last word stays a separator: what memory ends with is not followed by the context.
+        let room = MEMORY_TOKENS as usize - 1;
+        let memory = memory.strip_suffix(&[SEPARATOR]).unwrap_or(memory);
+        let kept = &memory[memory.len().saturating_sub(room)..];
+        let first = room - kept.len();
+        words[first..room].copy_from_slice(kept);
+        Self { words, first: first as u32 }
+    }
+
+    /// Appends tokens to the context.
+    pub fn extend(&mut self, tokens: &[u32]) {
+        self.words.extend_from_slice(tokens);
+    }
+
+    /// First index that is searched.
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Index of the last token of the context: the root of the next tree. `None` while it is empty.
+    pub fn root(&self) -> Option<u32> {
+        let last = self.words.len() as u32 - 1;
+        (last >= MEMORY_TOKENS).then_some(last)
+    }
+
+    /// The token at an index, a separator beyond the end.
+    pub fn token(&self, index: u32) -> u32 {
+        self.words.get(index as usize).copied().unwrap_or(SEPARATOR)
+    }
+
+    /// All words, as the GPU's buffer holds them.
+    pub fn words(&self) -> &[u32] {
+        &self.words
+    }
+}

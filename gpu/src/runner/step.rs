@@ -1,0 +1,168 @@
+//! What a step does besides the forward pass: draft before it, choose and commit after it.
+
+use fanlight_messages::draft::{
+    EVIDENCES, MEMORY_TOKENS, ORDERS, RELIABILITIES, RELIABILITY_WORD, SEPARATOR, VISITED_WORD, WIDTHS, Width,
+};
+use fanlight_messages::plan::BufferOwner;
+use fanlight_messages::program::ValueId;
+
+use super::buffers::Buffers;
+use super::encode::Recorder;
+use super::lower::{Bind, Lowering};
+use super::pipelines::Bound;
+use crate::device::{Device, GpuError};
+use crate::kernels::{Kernel, accept, choose, scan};
+
+/// The kernels around the forward pass, bound.
+#[derive(Debug)]
+pub(super) struct StepKernels {
+    choose: Bind,
+    choose_record: u64,
+    /// By form.
+    accept: [Bind; 3],
+    /// By width, as [`WIDTHS`].
+    drafts: Vec<Drafting>,
+}
+
+#[derive(Debug)]
+struct Drafting {
+    record: u64,
+    scan: Bind,
+    draft: Bind,
+}
+
+impl StepKernels {
+    /// Every kernel that a step or a prompt's end may need.
+    pub(super) const ALL: [Kernel; 4] = [Kernel::Choose, Kernel::Accept, Kernel::Scan, Kernel::Draft];
+
+    pub(super) async fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
+        let buffers = lowering.buffers;
+        let partials = buffers.get(BufferOwner::ChoicePartials)?;
+        let record = choose::Params { len: lowering.program.vocabulary_len, hash: 0 };
+        let choose_record = lowering.record(&record)?;
+        let bound =
+            vec![Bound::whole(0, buffers.get(BufferOwner::Value(logits))?), Bound::whole(1, partials)];
+        let choose = lowering.bind_at(Kernel::Choose, choose_record, bound, None).await?;
+
+        let tokens = buffers.get(BufferOwner::Tokens)?;
+        let draft = buffers.get(BufferOwner::Draft)?;
+        let history = buffers.get(BufferOwner::History)?;
+        let ancestors = buffers.get(BufferOwner::Ancestors)?;
+        let committing = [
+            Bound::whole(0, partials),
+            Bound::whole(1, tokens),
+            Bound::whole(2, draft),
+            Bound::whole(3, history),
+            Bound::whole(4, ancestors),
+            Bound::whole(6, buffers.get(BufferOwner::Faults)?),
+        ];
+        let mut accept = Vec::new();
+        for form in [accept::Form::Prompt, accept::Form::Plain, accept::Form::Tree] {
+            let record = accept::Params { form: form as u32 };
+            accept.push(lowering.bind(Kernel::Accept, record, committing.to_vec(), None).await?);
+        }
+        let matches = buffers.get(BufferOwner::Matches)?;
+        let mut drafts = Vec::new();
+        for width in WIDTHS {
+            let record = lowering.record(&scan::Params { first: MEMORY_TOKENS, width })?;
+            let bound = vec![Bound::whole(0, history), Bound::whole(1, matches)];
+            let scan = lowering.bind_at(Kernel::Scan, record, bound, None).await?;
+            let bound = vec![
+                Bound::whole(0, matches),
+                Bound::whole(1, tokens),
+                Bound::whole(2, draft),
+                Bound::whole(3, history),
+                Bound::whole(4, ancestors),
+            ];
+            let draft = lowering.bind_at(Kernel::Draft, record, bound, None).await?;
+            drafts.push(Drafting { record, scan, draft });
+        }
+        let accept = accept.try_into().map_err(|_| GpuError::MissingBuffer { owner: "accept".into() })?;
+        Ok(Self { choose, choose_record, accept, drafts })
+    }
+
+    /// Drafts a tree below the last token, which is at most at position `last`.
+    pub(super) fn draft(&self, recorder: &mut Recorder, width: u32, search: Search) -> Result<(), GpuError> {
+        let drafting = WIDTHS.iter().position(|w| *w == width).and_then(|at| self.drafts.get(at));
+        let drafting = drafting.ok_or_else(|| wrong_width(width))?;
+        let grid = scan::groups(search.first, search.last);
+        recorder.dispatch(Kernel::Scan, &drafting.scan.group, grid)?;
+        recorder.dispatch(Kernel::Draft, &drafting.draft.group, [1, 1, 1])
+    }
+
+    /// Chooses a token for each row and commits.
+    pub(super) fn commit(
+        &self,
+        recorder: &mut Recorder,
+        form: accept::Form,
+        rows: u32,
+    ) -> Result<(), GpuError> {
+        self.choose(recorder, rows)?;
+        recorder.dispatch(Kernel::Accept, &self.accept[form as usize].group, [1, 1, 1])
+    }
+
+    /// Chooses without committing.
+    pub(super) fn choose(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
+        recorder.dispatch(Kernel::Choose, &self.choose.group, [choose::SLICES, rows, 1])
+    }
+
+    /// Writes what a request decides: whether logits are hashed and from where history is searched.
+    pub(super) fn configure(
+        &self,
+        device: &Device,
+        buffers: &Buffers,
+        record: choose::Params,
+        first: u32,
+    ) -> Result<(), GpuError> {
+        let params = buffers.get(BufferOwner::Params)?;
+        device.queue().write_buffer(params, self.choose_record, bytemuck::bytes_of(&record));
+        for (drafting, width) in self.drafts.iter().zip(WIDTHS) {
+            let record = scan::Params { first, width };
+            device.queue().write_buffer(params, drafting.record, bytemuck::bytes_of(&record));
+        }
+        // What the last request's walk saw says nothing about this one's tree.
+        let draft = buffers.get(BufferOwner::Draft)?;
+        device.queue().write_buffer(draft, 4 * u64::from(VISITED_WORD), &[0; 4]);
+        Ok(())
+    }
+}
+
+/// Where a draft's matches are searched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Search {
+    /// First index of the history.
+    pub(super) first: u32,
+    /// An upper bound of the last token's position.
+    pub(super) last: u32,
+}
+
+/// Writes the session memory below the context and gives the first index that is searched.
+pub(super) fn write_memory(device: &Device, buffers: &Buffers, memory: &[u32]) -> Result<u32, GpuError> {
+    let memory = memory.strip_suffix(&[SEPARATOR]).unwrap_or(memory);
+    if memory.is_empty() {
+        return Ok(MEMORY_TOKENS);
+    }
+    // The last word stays a separator: what memory ends with is not followed by the context.
+    let room = MEMORY_TOKENS as usize - 1;
+    let mut words = memory[memory.len().saturating_sub(room)..].to_vec();
+    words.push(SEPARATOR);
+    let first = MEMORY_TOKENS - words.len() as u32;
+    let history = buffers.get(BufferOwner::History)?;
+    device.queue().write_buffer(history, 4 * u64::from(first), bytemuck::cast_slice(&words));
+    Ok(first)
+}
+
+/// Writes where learning starts.
+pub(super) fn write_reliabilities(device: &Device, buffers: &Buffers) -> Result<(), GpuError> {
+    const WORDS: usize = (ORDERS * EVIDENCES) as usize;
+    let words: [u32; WORDS] =
+        std::array::from_fn(|i| RELIABILITIES[i / EVIDENCES as usize][i % EVIDENCES as usize]);
+    let draft = buffers.get(BufferOwner::Draft)?;
+    device.queue().write_buffer(draft, 4 * u64::from(RELIABILITY_WORD), bytemuck::cast_slice(&words));
+    Ok(())
+}
+
+/// A width that is none of the buckets.
+pub(super) fn wrong_width(wanted: u32) -> GpuError {
+    GpuError::BatchTooLarge { wanted: wanted as usize, limit: Width::Nodes(32).rows() as usize }
+}

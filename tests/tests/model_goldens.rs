@@ -19,9 +19,9 @@ const QWEN: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m";
 const SURE_MARGIN: f64 = 0.3;
 /// Largest distance of the perplexity from that of exact arithmetic, as a part of it.
 const PERPLEXITY_OFF_MAX: f64 = 0.005;
-/// Tokens whose perplexity is always checked. Single log-probabilities are off by 0.09, and evenly so: the mean
-/// of 256 or more has been within the bound at every length, and a software adapter takes a quarter of a second
-/// for each.
+/// Tokens whose perplexity is always checked. Single log-probabilities are off by 0.09, and evenly so: the
+/// mean of 256 or more has been within the bound at every length, and a software adapter takes a quarter of
+/// a second for each.
 const PERPLEXITY_TOKENS: usize = 384;
 
 /// `context_len` also decides which of the golden's prompts take part: the longest has about 1,050 tokens.
@@ -75,8 +75,8 @@ fn perplexity_off(got: &[f64], wanted: &[f64]) -> f64 {
     perplexity(got) / perplexity(wanted) - 1.0
 }
 
-/// The golden's text called "long": the beginning of "In the Year 2889", which The Forum printed in 1889 under
-/// the name of Jules Verne; in the public domain.
+/// The golden's text called "long": the beginning of "In the Year 2889", which The Forum printed in 1889
+/// under the name of Jules Verne; in the public domain.
 fn long_text(golden: &Value) -> &Value {
     let prompts = golden["prompts"].as_array().unwrap();
     prompts.iter().find(|p| p["name"] == "long").expect("the golden has a long text")

@@ -38,7 +38,7 @@ lint:
 
 web: host-web/node_modules/.package-lock.json
 	rm -rf host-web/dist
-	cargo run --package xtask -- web
+	cargo run --profile helper --package xtask -- web
 	npm run build --prefix host-web
 
 host-web/node_modules/.package-lock.json: host-web/package-lock.json

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use futures::FutureExt;
 
 pub use fanlight_gpu::AdapterPreference;
-pub use fanlight_gpu::selftest::Verdict;
 use fanlight_gpu::selftest::{self, SelfTestPlan};
+pub use fanlight_gpu::selftest::{Scope, Verdict};
 use fanlight_gpu::{Device, GpuError, Runner};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
 use fanlight_messages::draft::Width;
@@ -39,12 +39,17 @@ impl GpuBackend {
         &self.device
     }
 
-    /// Compares every pair of pipelines that may compute the same token; `progress` hears (done, total).
+    /// Compares pairs of pipelines that may compute the same token, all or a cover of them; `progress` hears
+    /// (done, total).
     ///
     /// # Errors
     /// When the device fails; a difference is a verdict, not an error.
-    pub async fn verify(&self, progress: impl FnMut(usize, usize)) -> Result<Vec<Verdict>, DeviceError> {
-        self.verify_plan(&SelfTestPlan::everything(), progress).await
+    pub async fn verify(
+        &self,
+        scope: Scope,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Vec<Verdict>, DeviceError> {
+        self.verify_plan(&SelfTestPlan::everything(scope), progress).await
     }
 
     pub(crate) async fn verify_plan(

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use fanlight_actors::backend::Backend;
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend, Verdict};
+use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend, Scope, Verdict};
 use fanlight_actors::measure::verify_model;
 
 use crate::files::open_model;
@@ -39,7 +39,7 @@ pub fn verify(options: &VerifyOptions) -> Result<ExitCode> {
                 let verdicts = verify_model(&backend, sources, options.kv.into(), progress).await;
                 verdicts.with_context(|| model_name(options))?
             }
-            None => backend.verify(progress).await?,
+            None => backend.verify(Scope::Whole, progress).await?,
         };
         bar.finish_and_clear();
         let groups = grouped(&verdicts);

@@ -5,7 +5,7 @@ import { elements } from "./elements.js";
 import { sentence, speedLine, title } from "./format.js";
 import { Answer, questionItem } from "./log.js";
 import { loadModel, showCard, sourceName, wasKilled, type ModelSource } from "./model.js";
-import type { Adapter, ModelCard, ReplyEnd, ReplyRequest } from "./protocol.js";
+import type { Adapter, ModelCard, ReplyEnd, ReplyRequest, VerifyScope } from "./protocol.js";
 
 type Activity = "idle" | "loading" | "answering" | "checking";
 type Turns = Extract<ReplyRequest["prompt"], { form: "chat" }>["turns"];
@@ -142,12 +142,12 @@ async function reply(text: string): Promise<void> {
   }
 }
 
-/** Compares all pipelines on this GPU and shows the verdict. */
-function verify(): Promise<void> {
+/** Compares pipelines on this GPU and shows the verdict. */
+function verify(scope: VerifyScope): Promise<void> {
   return during("checking", async () => {
     elements.settings.open = true;
     const on = await openGpu();
-    const { compared, differences } = await client.ask("verify", {}, (progress) => {
+    const { compared, differences } = await client.ask("verify", { scope }, (progress) => {
       if (progress.phase !== "pipelines") return;
       elements.verdict.textContent = `Comparing: ${progress.done} of ${progress.total} groups`;
     });
@@ -200,7 +200,7 @@ function listen(): void {
     if (event.key === "Escape" && activity === "answering") cancel();
   });
   elements.forget.addEventListener("click", forget);
-  elements.verify.addEventListener("click", () => void verify());
+  elements.verify.addEventListener("click", () => void verify("whole"));
 }
 
 async function begin(): Promise<void> {
@@ -218,7 +218,8 @@ async function begin(): Promise<void> {
     refresh();
     return;
   }
-  if (parameters.has("verify")) return await verify();
+  const check = parameters.get("verify");
+  if (check !== null) return await verify(check === "cover" ? "cover" : "whole");
   await during("loading", async () => void (await openGpu()));
 }
 

@@ -3,9 +3,12 @@
 
 import type {
   Adapter, Failure, LoadOptions, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification,
+  VerifyScope,
 } from "./fanlight.js";
 
-export type { Adapter, Failure, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification };
+export type {
+  Adapter, Failure, ModelCard, Progress, ReplyEnd, ReplyEvent, ReplyRequest, Verification, VerifyScope,
+};
 
 /** What the page can ask: the fields of the question, what is told meanwhile, and the answer. */
 export interface Requests {
@@ -19,8 +22,8 @@ export interface Requests {
   generate: { ask: ReplyRequest; event: ReplyEvent; answer: ReplyEnd };
   /** Stops the reply or load at hand; answered when the engine is idle. */
   cancel: { ask: Record<never, never>; event: never; answer: null };
-  /** Compares all pipelines on this GPU. */
-  verify: { ask: Record<never, never>; event: Progress; answer: Verification };
+  /** Compares all pipelines on this GPU, or a cover of them. */
+  verify: { ask: { scope: VerifyScope }; event: Progress; answer: Verification };
 }
 
 export type RequestName = keyof Requests;

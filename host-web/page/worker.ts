@@ -85,7 +85,7 @@ async function answer(id: number, question: Question): Promise<Requests[RequestN
       await running.cancel();
       return null;
     case "verify":
-      return await running.verify(progress);
+      return await running.verify(question.scope, progress);
   }
 }
 

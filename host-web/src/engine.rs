@@ -139,15 +139,17 @@ impl Engine {
         self.handle.cancel().await.map_err(|error| self.failed(error.into()))
     }
 
-    /// Compares all pipelines that must agree in every bit on this GPU.
+    /// Compares pipelines that must agree in every bit on this GPU.
     ///
     /// # Errors
-    /// A [`Failure`] when the GPU fails; differences are in the answer.
+    /// A [`Failure`] when the scope is none or the GPU fails; differences are in the answer.
     #[wasm_bindgen(unchecked_return_type = "Verification")]
     pub async fn verify(
         &self,
+        scope: Ts<VerifyScope>,
         #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
     ) -> Result<JsValue, Failure> {
+        let scope = scope.to_rust().map_err(|error| Failure::request(&error))?;
         if self.is_verifying.replace(true) {
             let message = "the gpu is being checked already: wait for the result".into();
             return Err(Failure { kind: FailureKind::Busy, message });
@@ -156,7 +158,7 @@ impl Engine {
             let (done, total) = (done as u64, total as u64);
             call(&on_progress, &Progress::Pipelines { done, total });
         };
-        let verdicts = self.backend.verify(progress).await;
+        let verdicts = self.backend.verify(scope.into(), progress).await;
         self.is_verifying.set(false);
         let verdicts = verdicts?;
         let differing =

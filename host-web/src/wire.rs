@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tsify::Tsify;
 
+use fanlight_actors::gpu_backend::Scope;
 use fanlight_actors::pager::Inspection;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
@@ -262,6 +263,25 @@ impl ReplyEnd {
             prefill_us,
             decode_tokens,
             decode_us,
+        }
+    }
+}
+
+/// How much of this GPU is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "lowercase")]
+pub enum VerifyScope {
+    /// Every pair of pipelines.
+    Whole,
+    /// A few pairs in which everything occurs once: for a processor, which compiles for seconds.
+    Cover,
+}
+
+impl From<VerifyScope> for Scope {
+    fn from(scope: VerifyScope) -> Self {
+        match scope {
+            VerifyScope::Whole => Self::Whole,
+            VerifyScope::Cover => Self::Cover,
         }
     }
 }

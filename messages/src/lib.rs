@@ -2,6 +2,7 @@
 //!
 //! No async, no I/O and no GPU type lives here, so that every message can be logged, compared and replayed.
 
+pub mod bytes;
 pub mod control;
 pub mod device;
 pub mod draft;

@@ -6,11 +6,13 @@ mod error;
 mod ledger;
 mod pages;
 mod resident;
+mod stretches;
 mod table;
 mod uploads;
 
 pub use error::{LedgerError, PlanError};
 pub use ledger::Ledger;
 pub use resident::plan_resident;
+pub use stretches::{Stretch, join_uploads};
 pub use table::PlanTable;
 pub use uploads::{Upload, UploadTarget, plan_uploads};

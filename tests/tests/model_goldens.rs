@@ -1,4 +1,4 @@
-//! Real models against llama.cpp's f32 runs: log-probabilities, layers, greedy ids.
+//! Real models against llama.cpp's f32 runs: log-probabilities, perplexity, layers, greedy ids.
 //!
 //! SmolLM2 runs always; Gemma 3 270M and Qwen2.5 0.5B under `make test-models` (`FANLIGHT_MODELS_ALL=1`).
 
@@ -17,6 +17,12 @@ const GEMMA: &str = "gemma-3-270m-q4_k_m";
 const QWEN: &str = "qwen2.5-coder-0.5b-instruct-q4_k_m";
 /// Margins below this are decided by rounding: llama.cpp's own quantised runs part from f32 at up to 0.26.
 const SURE_MARGIN: f64 = 0.3;
+/// Largest distance of the perplexity from that of exact arithmetic, as a part of it.
+const PERPLEXITY_OFF_MAX: f64 = 0.005;
+/// Tokens whose perplexity is always checked. Single log-probabilities are off by 0.09, and evenly so: the
+/// mean of 256 or more has been within the bound at every length, and a software adapter takes a quarter of
+/// a second for each.
+const PERPLEXITY_TOKENS: usize = 384;
 
 /// `context_len` also decides which of the golden's prompts take part: the longest has about 1,050 tokens.
 fn load(model: &str, context_len: u32) -> Rig {
@@ -57,6 +63,42 @@ fn log_probabilities(rig: &mut Rig, prompt: &[u32]) -> Vec<f64> {
         }
     }
     all
+}
+
+fn perplexity(log_probabilities: &[f64]) -> f64 {
+    (-log_probabilities.iter().sum::<f64>() / log_probabilities.len() as f64).exp()
+}
+
+/// How far the perplexity of `got` is from that of `wanted`, as a part of it.
+fn perplexity_off(got: &[f64], wanted: &[f64]) -> f64 {
+    assert_eq!(got.len(), wanted.len());
+    perplexity(got) / perplexity(wanted) - 1.0
+}
+
+/// The golden's text called "long": the beginning of "In the Year 2889", which The Forum printed in 1889
+/// under the name of Jules Verne; in the public domain.
+fn long_text(golden: &Value) -> &Value {
+    let prompts = golden["prompts"].as_array().unwrap();
+    prompts.iter().find(|p| p["name"] == "long").expect("the golden has a long text")
+}
+
+/// Perplexity of the first `tokens` tokens against llama.cpp's on the exactly dequantised weights.
+fn check_perplexity(rig: &mut Rig, golden: &Value, tokens: usize) {
+    let text = long_text(golden);
+    let ids = ids(&text["prompt_ids"]);
+    let ids = &ids[..tokens.min(ids.len())];
+    let got = log_probabilities(rig, ids);
+    let stored = |run: &str| numbers(&text[run]["prompt_logprobs"])[..got.len()].to_vec();
+    let (exact, quantised) = (stored("f32"), stored("native_avx2"));
+    let off = perplexity_off(&got, &exact);
+    println!(
+        "perplexity of {} tokens {:.4}: {:+.3} % of the exact run, {:+.3} % of llama.cpp's quantised run",
+        ids.len(),
+        perplexity(&got),
+        100.0 * off,
+        100.0 * perplexity_off(&got, &quantised)
+    );
+    assert!(off.abs() <= PERPLEXITY_OFF_MAX, "{off} of {}, the exact run's", perplexity(&exact));
 }
 
 /// The mean distance from the f32 run may be half as large again as that of llama.cpp's quantised run.
@@ -142,6 +184,25 @@ fn smollm2_agrees_with_llama_cpp() {
     check_layers(&mut rig, &golden);
     check_log_probabilities(&mut rig, &golden);
     check_greedy(&mut rig, &golden, 3, 12);
+}
+
+#[test]
+fn smollm2_perplexity_is_that_of_exact_arithmetic() {
+    let golden = goldens::load(&format!("generate.{SMOLLM2}.json")).unwrap();
+    let all = long_text(&golden)["prompt_ids"].as_array().unwrap().len();
+    let tokens = if goldens::all_models_wanted() { all } else { PERPLEXITY_TOKENS };
+    check_perplexity(&mut load(SMOLLM2, tokens as u32), &golden, tokens);
+}
+
+/// Every hundredth token half as likely is more than the bound allows.
+#[test]
+fn a_spoiled_perplexity_shows() {
+    let golden = goldens::load(&format!("generate.{SMOLLM2}.json")).unwrap();
+    let wanted = numbers(&long_text(&golden)["f32"]["prompt_logprobs"]);
+    let mut spoiled = wanted.clone();
+    spoiled.iter_mut().step_by(100).for_each(|log_probability| *log_probability -= 2f64.ln());
+    assert_eq!(perplexity_off(&wanted, &wanted), 0.0);
+    assert!(perplexity_off(&spoiled, &wanted) > PERPLEXITY_OFF_MAX);
 }
 
 #[test]

@@ -1,91 +1,105 @@
-//! Brings weights to the device: one piece is read while the one before is uploaded.
+//! Brings weights to the device: one stretch of a file is read while the one before is uploaded.
 
-use fanlight_messages::error::LoadError;
+use std::rc::Rc;
+
+use fanlight_messages::bytes::SharedBytes;
+use fanlight_messages::error::{LoadError, SourceError};
 use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::{UploadMatrix, UploadVector};
 use fanlight_messages::protocol::telemetry::RecordSample;
 use fanlight_models::arch::decode_floats;
-use fanlight_pager::{Upload, UploadTarget};
+use fanlight_pager::{Stretch, Upload, UploadTarget};
+use futures::future::try_join;
 
 use super::shell::PagerLinks;
-use crate::kit::{Answer, Gone, Latch};
+use crate::kit::{Gone, Latch};
 use crate::source::NamedSource;
-
-/// The submitter's answer to an upload that is under way.
-type Uploading = Answer<Result<Vec<u8>, fanlight_messages::error::DeviceError>>;
 
 pub(super) fn gone(_: Gone) -> LoadError {
     LoadError::EngineGone { actor: "submitter" }
 }
 
-/// Uploads everything; `is_abandoned` is asked before each piece. Returns the bytes read.
+/// Uploads everything; `is_abandoned` is asked before each upload. Returns the bytes that were of use.
 ///
-/// Two buffers of at most one landing buffer each exist, whatever the size of the model.
+/// Two buffers of at most `LANDING_BYTES` each exist, whatever the size of the model.
 pub(super) async fn upload_all(
-    uploads: &[Upload],
+    stretches: &[Stretch],
     sources: &[NamedSource],
     links: &PagerLinks,
     progress: &Latch<LoadProgress>,
     is_abandoned: impl Fn() -> bool,
 ) -> Result<u64, LoadError> {
-    let total = uploads.iter().map(|upload| upload.bytes).sum();
-    let mut done = 0;
+    let uploads = stretches.iter().flat_map(|stretch| &stretch.uploads);
+    let mut told =
+        LoadProgress { phase: LoadPhase::Weights, done: 0, total: uploads.map(|upload| upload.bytes).sum() };
+    progress.set(told);
+    let mut landed_us = links.clock.now_us();
     let mut spare = Vec::new();
-    let mut under_way: Option<(Uploading, u64, u64)> = None;
-    let phase = LoadPhase::Weights;
-    progress.set(LoadProgress { phase, done, total });
-    for upload in uploads {
-        if is_abandoned() {
-            return Err(LoadError::Cancelled);
-        }
-        let started_us = links.clock.now_us();
-        let mut bytes = std::mem::take(&mut spare);
-        read(upload, sources, &mut bytes).await?;
-        if let Some(before) = under_way.take() {
-            spare = land(before, links).await?;
-        }
-        match upload.target {
-            UploadTarget::Rows { matrix, first_row } => {
-                let request = UploadMatrix { matrix, first_row, bytes };
-                let answer = links.submitter.start(request, Into::into).await.map_err(gone)?;
-                under_way = Some((answer, upload.bytes, started_us));
+    let mut ahead = read(stretches.first(), sources, Vec::new()).await?;
+    for (index, stretch) in stretches.iter().enumerate() {
+        let bytes = Rc::new(ahead);
+        let reading = read(stretches.get(index + 1), sources, std::mem::take(&mut spare));
+        let uploading = async {
+            for upload in &stretch.uploads {
+                if is_abandoned() {
+                    return Err(LoadError::Cancelled);
+                }
+                send(upload, part(stretch, upload, &bytes)?, links).await?;
+                told.done += upload.bytes;
+                progress.set(told);
             }
-            UploadTarget::Elements { vector, element_offset, tensor_type } => {
-                let values = decode_floats(tensor_type, &bytes).ok_or_else(|| LoadError::Model {
-                    reason: format!("constants of type {tensor_type}, plain floats are wanted"),
-                })?;
-                spare = bytes;
-                let request = UploadVector { vector, element_offset, values };
-                links.submitter.ask(request).await.map_err(gone)??;
-            }
-        }
-        done += upload.bytes;
-        progress.set(LoadProgress { phase, done, total });
+            Ok(())
+        };
+        ((), ahead) = try_join(uploading, reading).await?;
+        // Every part of it came back and was dropped.
+        spare = Rc::try_unwrap(bytes).unwrap_or_default();
+        let now_us = links.clock.now_us();
+        let elapsed_us = now_us.saturating_sub(landed_us);
+        links.telemetry.record(RecordSample::Upload { bytes: stretch.bytes, elapsed_us });
+        landed_us = now_us;
     }
-    if let Some(last) = under_way {
-        land(last, links).await?;
-    }
-    Ok(done)
+    Ok(told.done)
 }
 
-async fn read(upload: &Upload, sources: &[NamedSource], bytes: &mut Vec<u8>) -> Result<(), LoadError> {
-    let source = sources.get(upload.shard as usize).ok_or_else(|| LoadError::Header {
-        file: String::new(),
-        reason: format!("part {} of the model is missing", upload.shard + 1),
-    })?;
-    // At most `LANDING_BYTES`: the upload plan cuts pieces to that.
-    bytes.resize(upload.bytes as usize, 0);
-    let read = source.read_at(upload.offset, bytes).await;
-    read.map_err(|error| LoadError::Source { file: source.name.clone(), error })
-}
-
-/// Waits for an upload and gets its buffer back.
-async fn land(
-    (answer, bytes, started_us): (Uploading, u64, u64),
-    links: &PagerLinks,
+/// The bytes of a stretch, in `buffer`; none where there is no stretch.
+async fn read(
+    stretch: Option<&Stretch>,
+    sources: &[NamedSource],
+    mut buffer: Vec<u8>,
 ) -> Result<Vec<u8>, LoadError> {
-    let buffer = answer.wait().await.map_err(gone)??;
-    let elapsed_us = links.clock.now_us().saturating_sub(started_us);
-    links.telemetry.record(RecordSample::Upload { bytes, elapsed_us });
+    let Some(stretch) = stretch else { return Ok(buffer) };
+    let source = sources.get(stretch.shard as usize).ok_or_else(|| LoadError::Header {
+        file: String::new(),
+        reason: format!("part {} of the model is missing", stretch.shard + 1),
+    })?;
+    // At most `LANDING_BYTES`: stretches are joined up to that, and uploads are cut to less.
+    buffer.resize(stretch.bytes as usize, 0);
+    let read = source.read_at(stretch.offset, &mut buffer).await;
+    read.map_err(|error| LoadError::Source { file: source.name.clone(), error })?;
     Ok(buffer)
+}
+
+/// An upload's part of what was read.
+fn part(stretch: &Stretch, upload: &Upload, bytes: &Rc<Vec<u8>>) -> Result<SharedBytes, LoadError> {
+    SharedBytes::new(bytes.clone(), stretch.range_of(upload)).ok_or_else(|| LoadError::Source {
+        file: format!("part {} of the model", stretch.shard + 1),
+        error: SourceError::Short { offset: upload.offset, bytes: upload.bytes, len: bytes.len() as u64 },
+    })
+}
+
+async fn send(upload: &Upload, bytes: SharedBytes, links: &PagerLinks) -> Result<(), LoadError> {
+    match upload.target {
+        UploadTarget::Rows { matrix, first_row } => {
+            let request = UploadMatrix { matrix, first_row, bytes };
+            links.submitter.ask(request).await.map_err(gone)??;
+        }
+        UploadTarget::Elements { vector, element_offset, tensor_type } => {
+            let values = decode_floats(tensor_type, &bytes).ok_or_else(|| LoadError::Model {
+                reason: format!("constants of type {tensor_type}, plain floats are wanted"),
+            })?;
+            let request = UploadVector { vector, element_offset, values };
+            links.submitter.ask(request).await.map_err(gone)??;
+        }
+    }
+    Ok(())
 }

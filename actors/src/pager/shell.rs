@@ -10,7 +10,7 @@ use fanlight_messages::protocol::engine::LoadProgress;
 use fanlight_messages::protocol::pager::*;
 use fanlight_messages::protocol::submitter::{CompilePipelines, CreateModel, DescribeDevice, DropModel};
 use fanlight_models::gguf::ModelFile;
-use fanlight_pager::{Ledger, LedgerError, Upload, plan_resident, plan_uploads};
+use fanlight_pager::{Ledger, LedgerError, Stretch, join_uploads, plan_resident, plan_uploads};
 
 use super::open::open;
 use super::place::{gone, upload_all};
@@ -73,7 +73,7 @@ struct Model {
 struct Planned {
     plan: Rc<GpuPlan>,
     ledger: Ledger,
-    uploads: Vec<Upload>,
+    stretches: Vec<Stretch>,
 }
 
 /// The pager's loop. It ends when every address is dropped.
@@ -157,8 +157,8 @@ async fn plan(
     }
     let Some(file) = &model.file else { return Err(not_opened()) };
     let uploads = plan_uploads(&model.program, &plan, file).map_err(plan_error)?;
-    let plan = Rc::new(plan);
-    model.planned = Some(Planned { plan: plan.clone(), ledger: Ledger::new(budget_bytes), uploads });
+    let (plan, stretches) = (Rc::new(plan), join_uploads(uploads));
+    model.planned = Some(Planned { plan: plan.clone(), ledger: Ledger::new(budget_bytes), stretches });
     Ok(plan)
 }
 
@@ -185,7 +185,8 @@ async fn place(
     let create = CreateModel { program: model.program.clone(), plan: planned.plan.clone() };
     let placed = async {
         links.submitter.ask_with(create, SubmitterMail::Create).await.map_err(gone)??;
-        let read_bytes = upload_all(&planned.uploads, &model.sources, links, progress, &is_abandoned).await?;
+        let read_bytes =
+            upload_all(&planned.stretches, &model.sources, links, progress, &is_abandoned).await?;
         let compile = |asked| SubmitterMail::Compile(asked, progress.clone());
         links.submitter.ask_with(CompilePipelines, compile).await.map_err(gone)??;
         if is_abandoned() { Err(LoadError::Cancelled) } else { Ok(read_bytes) }

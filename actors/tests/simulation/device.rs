@@ -71,6 +71,19 @@ impl PaperBackend {
         let random = Rc::new(RefCell::new(Random::new(seed, 0)));
         Self { state: Rc::default(), random, clock_us }
     }
+
+    /// Uploads that have arrived, to different places.
+    pub fn uploads(&self) -> usize {
+        let state = self.state.borrow();
+        state.matrices.len() + state.vectors.len()
+    }
+
+    /// Forgets the uploads so far.
+    pub fn forget_uploads(&self) {
+        let mut state = self.state.borrow_mut();
+        state.matrices.clear();
+        state.vectors.clear();
+    }
 }
 
 /// The id that follows `context`, drawn from all of it.

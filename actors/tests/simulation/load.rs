@@ -1,10 +1,89 @@
-//! Loading: every row arrives once, and a load that fails leaves nothing.
+//! Loading: every row arrives once, reads run one ahead of uploads, and a load that fails leaves nothing.
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use fanlight_actors::kit::Latch;
-use fanlight_messages::error::{DeviceError, LoadError};
+use fanlight_actors::source::{ByteSource, NamedSource};
+use fanlight_messages::error::{DeviceError, LoadError, SourceError};
 use fanlight_messages::protocol::engine::{Load, LoadPhase, LoadProgress};
+use fanlight_tests::gguf::Value;
 
-use crate::rig::{load_request, model_file, request, sources, with_engine};
+use crate::device::PaperBackend;
+use crate::rig::{MemorySource, load_request, model_file, request, sources, with_engine};
+
+/// Where tensors begin in [`parted_file`]: the widest alignment, and no tensor is half as long.
+const WIDE: u64 = 64 << 10;
+
+/// The model file with its tensors so far apart that each is read by itself.
+fn parted_file() -> Vec<u8> {
+    let mut file = model_file().clone();
+    file.set("general.alignment", Value::U32(WIDE as u32));
+    file.to_bytes()
+}
+
+/// Where a read began, its bytes, and the uploads that the device had by then.
+type Read = (u64, usize, usize);
+
+/// A source that writes down what is read of it while a load is under way.
+struct WatchedSource {
+    source: MemorySource,
+    device: PaperBackend,
+    reads: Rc<RefCell<Vec<Read>>>,
+}
+
+impl ByteSource for WatchedSource {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+    async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
+        let uploads = self.device.uploads();
+        self.reads.borrow_mut().push((offset, buffer.len(), uploads));
+        self.source.read_at(offset, buffer).await
+    }
+}
+
+/// The reads of weights in a load of this file.
+async fn watched_load(rig: &crate::rig::Rig, bytes: Vec<u8>) -> Vec<Read> {
+    let reads = Rc::default();
+    rig.handle.unload().await.unwrap();
+    rig.device.forget_uploads();
+    let source = MemorySource { bytes: bytes.into(), fails_from: u64::MAX };
+    let watched = WatchedSource { source, device: rig.device.clone(), reads: Rc::clone(&reads) };
+    let files = vec![NamedSource::new("tiny.gguf", watched)];
+    rig.handle.load(load_request(), files, Latch::new(LoadProgress::default())).await.unwrap();
+    // The header is read from the start of the file.
+    reads.take().into_iter().filter(|(offset, ..)| *offset > 0).collect()
+}
+
+#[test]
+fn neighbours_are_read_at_once() {
+    with_engine(4, |rig, _| async move {
+        let bytes = model_file().to_bytes();
+        let len = bytes.len() as u64;
+        let reads = watched_load(&rig, bytes).await;
+        let [(offset, bytes, _)] = reads[..] else { panic!("{} reads", reads.len()) };
+        let padding = len - offset - bytes as u64;
+        assert!(padding < 32, "all weights up to the padding of the last, {padding} bytes left");
+    });
+}
+
+#[test]
+fn one_read_is_ahead_of_the_uploads_and_no_more() {
+    for seed in 0..20 {
+        with_engine(seed, |rig, _| async move {
+            let reads = watched_load(&rig, parted_file()).await;
+            assert_eq!(reads.len(), model_file().tensors.len(), "a read per tensor");
+            assert_eq!(rig.device.uploads(), reads.len());
+            let ahead = reads.iter().enumerate().map(|(begun, (.., uploads))| begun + 1 - uploads);
+            let ahead: Vec<usize> = ahead.collect();
+            // The one that is uploaded and the one that is read meanwhile.
+            assert!(ahead.iter().all(|buffers| *buffers <= 2), "{ahead:?}");
+            assert!(ahead[1..].iter().all(|buffers| *buffers == 2), "{ahead:?}");
+            rig.check_reply(request(&[1, 2], 20)).await;
+        });
+    }
+}
 
 #[test]
 fn every_byte_of_every_tensor_arrives_once() {
@@ -35,7 +114,10 @@ fn a_failed_load_leaves_nothing_and_the_next_one_works() {
     with_engine(1, |rig, _| async move {
         let bytes = model_file().to_bytes();
         let whole = bytes.len() as u64;
-        for fails_from in [0, 10, whole / 2, whole - 1] {
+        let parted = parted_file();
+        let of_parted = (0..parted.len() as u64).step_by(WIDE as usize).map(|from| (&parted, from));
+        let of_whole = [0, 10, whole / 2, whole - 1].map(|from| (&bytes, from));
+        for (bytes, fails_from) in of_whole.into_iter().chain(of_parted) {
             let latch = Latch::new(LoadProgress::default());
             let loaded = rig.handle.load(load_request(), sources(bytes.clone(), fails_from), latch).await;
             assert!(matches!(loaded, Err(LoadError::Source { .. })), "{loaded:?}");

@@ -14,12 +14,19 @@ use super::pipelines::{Bound, Pipelines};
 use crate::device::{Device, GpuError};
 use crate::kernels::{Kernel, repack};
 
-/// Uploads whose bytes the queue may still hold: one being copied, one being filled.
-const UPLOADS_IN_FLIGHT: usize = 2;
+/// Uploads that may be under way, however small: enough that none waits for a small one before it, few enough
+/// that their callbacks are nothing.
+const UPLOADS_IN_FLIGHT: usize = 64;
 
-/// Uploads not known to have finished.
+/// An upload whose bytes the queue may still hold.
+struct InFlight {
+    bytes: u64,
+    finished: LocalBoxFuture<'static, Result<(), GpuError>>,
+}
+
+/// Uploads not known to have finished. The queue keeps their bytes, which the plan counts as staging.
 pub(super) struct Uploads {
-    in_flight: VecDeque<LocalBoxFuture<'static, Result<(), GpuError>>>,
+    in_flight: VecDeque<InFlight>,
     record_offset: u64,
 }
 
@@ -46,8 +53,18 @@ impl Uploads {
 
     /// Waits until everything uploaded so far is in place.
     pub(super) async fn finish(&mut self) -> Result<(), GpuError> {
-        while let Some(upload) = self.in_flight.pop_front() {
-            upload.await?;
+        while let Some(oldest) = self.in_flight.pop_front() {
+            oldest.finished.await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the queue has room for `bytes` in `staging_bytes`: at most until it holds nothing.
+    async fn make_room(&mut self, bytes: u64, staging_bytes: u64) -> Result<(), GpuError> {
+        let held = |uploads: &Self| uploads.in_flight.iter().map(|upload| upload.bytes).sum::<u64>();
+        while self.in_flight.len() >= UPLOADS_IN_FLIGHT || held(self) + bytes > staging_bytes {
+            let Some(oldest) = self.in_flight.pop_front() else { break };
+            oldest.finished.await?;
         }
         Ok(())
     }
@@ -63,14 +80,12 @@ impl Uploads {
         let spec = &target.program.matrices[matrix.index()];
         let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0);
         let rows = check(spec, row_bytes, first_row, bytes, target.buffers)?;
-        while self.in_flight.len() >= UPLOADS_IN_FLIGHT {
-            if let Some(oldest) = self.in_flight.pop_front() {
-                oldest.await?;
-            }
-        }
+        let len = bytes.len() as u64;
+        self.make_room(len, target.plan.bytes_of(BufferOwner::Staging).unwrap_or(0)).await?;
         write_padded(target.device, target.buffers.get(BufferOwner::Landing)?, bytes);
         let pages: Vec<PageRange> =
             target.plan.pages.iter().filter(|p| p.matrix == matrix).copied().collect();
+        let mut last = None;
         for page in pages {
             let start = first_row.max(page.first_row);
             let end = (first_row + rows).min(page.first_row + page.rows);
@@ -82,19 +97,23 @@ impl Uploads {
                     row_bytes: row_bytes as u32,
                     blocks: SlabLayout::for_columns(spec.columns).blocks,
                 };
-                self.repack(&target, spec, page, record).await?;
+                last = Some(self.repack(&target, spec, page, record).await?);
             }
+        }
+        if let Some(index) = last {
+            let finished = target.device.finished(index).boxed_local();
+            self.in_flight.push_back(InFlight { bytes: len, finished });
         }
         Ok(())
     }
 
     async fn repack(
-        &mut self,
+        &self,
         target: &UploadTarget<'_>,
         spec: &MatrixSpec,
         page: PageRange,
         record: repack::Params,
-    ) -> Result<(), GpuError> {
+    ) -> Result<wgpu::SubmissionIndex, GpuError> {
         let layout = SlabLayout::for_columns(spec.columns);
         let variant = repack::Variant { tensor_type: spec.tensor_type, layout };
         let pipeline = target.pipelines.get(Kernel::Repack(variant)).await?;
@@ -119,9 +138,7 @@ impl Uploads {
             pass.set_bind_group(0, &group, &[]);
             pass.dispatch_workgroups(x, y, z);
         }
-        let index = target.device.submit(encoder.finish());
-        self.in_flight.push_back(target.device.finished(index).boxed_local());
-        Ok(())
+        Ok(target.device.submit(encoder.finish()))
     }
 }
 

@@ -3,7 +3,8 @@
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::plan::{KvFormat, TREE_ROWS};
 
-use super::{Verdict, first_difference};
+use super::cover::Comparison;
+use super::{AttentionCase, Verdict, first_difference};
 use crate::device::GpuError;
 use crate::kernels::attention::{Form, Params, Variant};
 use crate::kernels::{Kernel, fold};
@@ -21,10 +22,104 @@ const WINDOWS: [(u32, f32); 2] = [(0, 0.0), (100, 30.0)];
 /// begins with its deepest whatever the heads per tile; and a bushy rest.
 const PARENTS: [u32; 16] = [0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 9, 1, 11, 13, 0];
 
+/// A head: its length, query heads per KV head, and cache format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Shape {
     head_len: u32,
     heads_per_kv: u32,
     kv_format: KvFormat,
+}
+
+/// What is compared with one token after the other.
+const FORMS: [(Form, u32); 4] = [(Form::Split, 8), (Form::Tiled, 8), (Form::Tiled, 5), (Form::Tree, 8)];
+/// Query rows per workgroup where a tree's path is decoded.
+const PATH_QUERIES: u32 = 3;
+
+/// One form at one head shape, cache length and window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pair {
+    shape: Shape,
+    base: u32,
+    window: u32,
+    soft_cap: f32,
+    form: (Form, u32),
+}
+
+/// See [`Comparison::Aspect`]. Head lengths need not meet every form, because they are but a bound of loops
+/// there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Aspect {
+    /// A head length.
+    Head(u32),
+    /// Query heads that share a KV head.
+    Sharing(u32),
+    /// A form and its rows per workgroup, on a cache format.
+    Form(Form, u32, KvFormat),
+    /// A form at a place among the chunks.
+    Base(u32, Form),
+    /// A form with a window and a soft cap, or without.
+    Window(u32, Form),
+}
+
+/// Every pair of these head shapes, a shape's pairs together.
+pub(super) fn pairs(shapes: &[AttentionCase]) -> Vec<Pair> {
+    let mut all = Vec::new();
+    for (head_len, heads_per_kv, kv_format) in shapes {
+        let shape = Shape { head_len: *head_len, heads_per_kv: *heads_per_kv, kv_format: *kv_format };
+        for base in BASES {
+            for (window, soft_cap) in WINDOWS {
+                all.extend(FORMS.map(|form| Pair { shape, base, window, soft_cap, form }));
+            }
+        }
+    }
+    all
+}
+
+impl Pair {
+    /// The head shape.
+    pub(super) fn case(&self) -> AttentionCase {
+        (self.shape.head_len, self.shape.heads_per_kv, self.shape.kv_format)
+    }
+
+    fn step(&self) -> Step {
+        let tokens = PARENTS.len() as u32;
+        Step { base: self.base, window: self.window, soft_cap: self.soft_cap, tokens }
+    }
+
+    fn verdict(&self, difference: Option<String>) -> Verdict {
+        let Shape { head_len, heads_per_kv, kv_format } = self.shape;
+        let (base, window) = (self.base, self.window);
+        let what = match self.form {
+            (Form::Tree, _) => "Tree".into(),
+            (form, queries) => format!("{form:?} ×{queries}"),
+        };
+        let name =
+            format!("head {head_len}×{heads_per_kv} {kv_format:?} at {base} window {window}, {what} = plain");
+        Verdict { name, difference }
+    }
+}
+
+impl Comparison for Pair {
+    type Aspect = Aspect;
+
+    fn aspects(&self) -> Vec<Aspect> {
+        let (form, queries) = self.form;
+        vec![
+            Aspect::Head(self.shape.head_len),
+            Aspect::Sharing(self.shape.heads_per_kv),
+            Aspect::Form(form, queries, self.shape.kv_format),
+            Aspect::Base(self.base, form),
+            Aspect::Window(self.window, form),
+        ]
+    }
+
+    fn pipelines(&self) -> Vec<Kernel> {
+        let (form, queries) = self.form;
+        let plain_queries = if form == Form::Tree { PATH_QUERIES } else { 1 };
+        let attention = |form, queries| Kernel::Attention(self.shape.variant(form, queries));
+        let fold = |form| Kernel::Fold(self.shape.fold(form));
+        vec![attention(Form::Split, plain_queries), attention(form, queries), fold(Form::Split), fold(form)]
+    }
 }
 
 /// Words of one position of one head in the tests' plain order, before they are laid out as a cache.
@@ -33,44 +128,41 @@ struct Rows {
     values: Vec<u32>,
 }
 
-/// Compares all forms for one head shape.
-pub(super) async fn compare(
-    lab: &Lab,
-    head_len: u32,
-    heads_per_kv: u32,
-    kv_format: KvFormat,
-) -> Result<Vec<Verdict>, GpuError> {
-    let shape = Shape { head_len, heads_per_kv, kv_format };
-    let mut noise = Noise::new(u64::from(head_len * 64 + heads_per_kv));
+/// Compares these pairs, which are of one head shape.
+pub(super) async fn compare(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, GpuError> {
     let mut verdicts = Vec::new();
-    for base in BASES {
-        for (window, soft_cap) in WINDOWS {
-            let name = |what: &str| {
-                format!(
-                    "head {head_len}×{heads_per_kv} {kv_format:?} at {base} window {window}, {what} = plain"
-                )
-            };
-            let tokens = PARENTS.len() as u32;
-            let queries = lab.floats(&noise.units((tokens * shape.query_len()) as usize)).await?;
-            let rows = random_rows(&shape, base + tokens, &mut noise);
-            let step = Step { base, window, soft_cap, tokens };
-            let chain: Vec<u32> = (0..base + tokens).collect();
-            let cache = lay_out(lab, &shape, &rows, &chain, &[]).await?;
-            let mut plain = Vec::new();
-            for token in 0..tokens {
-                let one = Step { base, tokens: token + 1, ..step };
-                let all = run(lab, &shape, &queries, &cache, one, (Form::Split, 1, token), None).await?;
-                plain.extend(all);
-            }
-            for (form, queries_per_group) in [(Form::Split, 8), (Form::Tiled, 8), (Form::Tiled, 5)] {
-                let got =
-                    run(lab, &shape, &queries, &cache, step, (form, queries_per_group, 0), None).await?;
-                let difference = first_difference(&plain, &got, shape.query_len() as usize);
-                verdicts.push(Verdict { name: name(&format!("{form:?} ×{queries_per_group}")), difference });
-            }
-            let difference = compare_tree(lab, &shape, &queries, &rows, step).await?;
-            verdicts.push(Verdict { name: name("Tree"), difference });
+    for pairs in pairs.chunk_by(|a, b| (a.base, a.window) == (b.base, b.window)) {
+        verdicts.extend(compare_at(lab, pairs).await?);
+    }
+    Ok(verdicts)
+}
+
+/// Compares these pairs, which are of one head shape, cache length and window.
+async fn compare_at(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, GpuError> {
+    let Some(first) = pairs.first() else { return Ok(Vec::new()) };
+    let (shape, step) = (first.shape, first.step());
+    let seed = shape.head_len * 64 + shape.heads_per_kv;
+    let mut noise = Noise::new(u64::from(seed) << 32 | u64::from(step.base) << 16 | u64::from(step.window));
+    let queries = lab.floats(&noise.units((step.tokens * shape.query_len()) as usize)).await?;
+    let rows = random_rows(&shape, step.base + step.tokens, &mut noise);
+    let chain: Vec<u32> = (0..step.base + step.tokens).collect();
+    let cache = lay_out(lab, &shape, &rows, &chain, &[]).await?;
+    let mut plain = Vec::new();
+    if pairs.iter().any(|pair| pair.form.0 != Form::Tree) {
+        for token in 0..step.tokens {
+            let one = Step { tokens: token + 1, ..step };
+            plain.extend(run(lab, &shape, &queries, &cache, one, (Form::Split, 1, token), None).await?);
         }
+    }
+    let mut verdicts = Vec::new();
+    for pair in pairs {
+        let (form, queries_per_group) = pair.form;
+        verdicts.push(pair.verdict(if form == Form::Tree {
+            compare_tree(lab, &shape, &queries, &rows, step).await?
+        } else {
+            let got = run(lab, &shape, &queries, &cache, step, (form, queries_per_group, 0), None).await?;
+            first_difference(&plain, &got, shape.query_len() as usize)
+        }));
     }
     Ok(verdicts)
 }
@@ -85,6 +177,13 @@ impl Shape {
             KvFormat::F16 => self.head_len / 2,
             KvFormat::F32 => self.head_len,
         }
+    }
+    fn variant(&self, form: Form, queries: u32) -> Variant {
+        Variant { head_len: self.head_len, kv_format: self.kv_format, form, queries }
+    }
+    fn fold(&self, form: Form) -> fold::Variant {
+        let layout = SlabLayout::for_columns(self.query_len());
+        fold::Variant { layout, tree: form == Form::Tree, keeps_values: true }
     }
 }
 
@@ -115,8 +214,16 @@ async fn compare_tree(
         let depth = path.len() as u32 - 1;
         let at = Step { base: step.base + depth, tokens: 1, ..step };
         expected.extend(
-            run(lab, shape, &row_of(lab, shape, queries, node).await?, &cache, at, (Form::Split, 3, 0), None)
-                .await?,
+            run(
+                lab,
+                shape,
+                &row_of(lab, shape, queries, node).await?,
+                &cache,
+                at,
+                (Form::Split, PATH_QUERIES, 0),
+                None,
+            )
+            .await?,
         );
         let mut row = vec![0; ANCESTOR_STRIDE as usize];
         row[..path.len()].copy_from_slice(&path);
@@ -199,7 +306,6 @@ async fn run(
     (form, queries_per_group, only): (Form, u32, u32),
     ancestors: Option<&LabBuffer>,
 ) -> Result<Vec<u32>, GpuError> {
-    let layout = SlabLayout::for_columns(shape.query_len());
     let query_heads = shape.heads_per_kv * KV_HEADS;
     let chunk_count = if form == Form::Tiled { 1 } else { CACHE_ROWS / 64 };
     let alone = queries_per_group == 1;
@@ -215,8 +321,7 @@ async fn run(
         first_node,
         soft_cap: step.soft_cap,
     };
-    let variant =
-        Variant { head_len: shape.head_len, kv_format: shape.kv_format, form, queries: queries_per_group };
+    let variant = shape.variant(form, queries_per_group);
     let partials = lab.zeros((count * query_heads * chunk_count * (shape.head_len + 2)) as usize).await?;
     let control = lab.words(&[step.base, step.tokens, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await?;
     let mut bindings = vec![(0, queries), (1, &cache.0), (2, &cache.1), (4, &partials), (7, &control)];
@@ -225,7 +330,7 @@ async fn run(
     }
     let groups = variant.groups(KV_HEADS, CACHE_ROWS / 64, count * shape.heads_per_kv);
     lab.run(Kernel::Attention(variant), &bindings, params, groups).await?;
-    let fold = fold::Variant { layout, tree: form == Form::Tree, keeps_values: true };
+    let fold = shape.fold(form);
     let fold_params = fold::Params {
         len: shape.query_len(),
         query_heads,
@@ -235,7 +340,7 @@ async fn run(
         first_node,
     };
     let rows = (first_node + count) as usize;
-    let blocks = rows * layout.padded_blocks() as usize;
+    let blocks = rows * fold.layout.padded_blocks() as usize;
     let (codes, meta) = (lab.zeros(blocks * 8).await?, lab.zeros(blocks * 2).await?);
     let (values, faults) = (lab.zeros(blocks * 32).await?, lab.zeros(4).await?);
     let mut bindings =
@@ -245,5 +350,5 @@ async fn run(
     }
     lab.run(Kernel::Fold(fold), &bindings, fold_params, fold.groups(count)).await?;
     let all = lab.read(&values, blocks * 32).await?;
-    Ok(all[first_node as usize * layout.padded_blocks() as usize * 32..].to_vec())
+    Ok(all[first_node as usize * fold.layout.padded_blocks() as usize * 32..].to_vec())
 }

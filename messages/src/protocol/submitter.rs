@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::{Lane, Request};
+use crate::bytes::SharedBytes;
 use crate::device::{AdapterFacts, RequestSetup, WindowReport};
 use crate::draft::Width;
 use crate::error::DeviceError;
@@ -38,13 +39,13 @@ pub struct UploadMatrix {
     pub matrix: MatrixId,
     /// First row.
     pub first_row: u64,
-    /// The rows, at most [`LANDING_BYTES`](crate::limits::LANDING_BYTES).
-    pub bytes: Vec<u8>,
+    /// The rows, at most [`UPLOAD_BYTES_MAX`](crate::limits::UPLOAD_BYTES_MAX) bytes.
+    pub bytes: SharedBytes,
 }
 
 impl Request for UploadMatrix {
-    /// The buffer comes back to be filled again.
-    type Reply = Result<Vec<u8>, DeviceError>;
+    /// The bytes come back, so that their buffer can be filled again.
+    type Reply = Result<SharedBytes, DeviceError>;
 }
 
 /// Uploads elements of a constant vector.

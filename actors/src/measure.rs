@@ -151,6 +151,15 @@ impl MeasuredModel {
         self.runner.time_steps(base, tokens_max).await.map_err(measuring)
     }
 
+    /// The drafting kernels by themselves, with `base` tokens of text to search: milliseconds of the scan and
+    /// of the tree.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub async fn drafting(&mut self, base: u32) -> Result<(f64, f64), DeviceError> {
+        self.runner.time_drafting(base).await.map_err(measuring)
+    }
+
     /// Each pipeline of a step of `tokens` nodes by itself.
     ///
     /// # Errors

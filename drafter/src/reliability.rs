@@ -1,6 +1,6 @@
 //! How far each order is to be trusted, learned from what the accept walk saw.
 
-use fanlight_messages::draft::{EVIDENCES, ORDERS, RATE_SHIFT, RELIABILITIES};
+use fanlight_messages::draft::{EVIDENCES, FLOOR, ORDERS, RATE_SHIFT, RELIABILITIES};
 
 use crate::DraftTree;
 
@@ -61,16 +61,22 @@ impl Reliabilities {
             let node = &tree.nodes[visit.node];
             let child =
                 tree.nodes.iter().skip(1).find(|n| n.parent == visit.node as u32 && n.token == visit.choice);
+            // From the lowest order up: what the orders below make of the choice, the order's own part in
+            // it, and the posterior probability that it was this order's to tell (online EM).
+            let mut below = FLOOR;
             for order in 0..ORDERS as usize {
                 let onward = u32::from(node.onward[order]);
                 if onward == 0 {
                     continue;
                 }
                 let through = child.map_or(0, |child| u32::from(child.through[order]));
-                let seen = through * ONE / onward;
                 let slot = &mut self.0[order][Evidence::of(onward, node.mixed, order) as usize];
+                let own = (*slot * (through * ONE / onward)) >> 16;
+                let rest = ((ONE - *slot) * below) >> 16;
+                let seen = (own << 15) / (own + rest).max(1) << 1;
                 // Moves towards what was seen, in steps that cannot leave 0..=ONE.
-                *slot = *slot - (*slot >> RATE_SHIFT) + (seen >> RATE_SHIFT);
+                *slot = *slot - (*slot >> RATE_SHIFT) + (seen.min(ONE) >> RATE_SHIFT);
+                below = own + rest;
             }
         }
     }

@@ -27,6 +27,8 @@ use crate::suite::measure_suite;
 const PROMPT_TOKENS: u32 = 512;
 /// Cache length at which steps are measured, where the context is at least twice as long.
 const BASE: u32 = 512;
+/// Tokens of text before the draft whose cost is measured, where the context is at least twice as long.
+const DRAFT_BASE: u32 = 4096;
 /// (steps per window, windows in flight); the first is decoding with a readback per token.
 const DECODING: [(u32, u32); 4] = [(1, 1), (1, 2), (2, 2), (4, 2)];
 /// Nodes of the steps whose pipelines are measured one by one: plain decoding, and a step of several nodes.
@@ -132,6 +134,9 @@ async fn measure(model: &mut MeasuredModel, is_json: bool) -> Result<()> {
         let (line, text) = step_report(base, step, one_ms);
         print(line, text);
     }
+    let draft_base = DRAFT_BASE.min(request.context_len / 2);
+    let (line, text) = draft_report(draft_base, model.drafting(draft_base).await?, best_ms);
+    print(line, text);
     for tokens in PIPELINE_TOKENS {
         for pipeline in model.pipelines(base, tokens).await? {
             let (line, text) = pipeline_report(base, tokens, &pipeline);
@@ -248,6 +253,21 @@ fn step_report(base: u32, step: &StepTime, one_ms: f64) -> (Value, String) {
         "dispatches": dispatches,
     });
     (line, format!("step of {tokens:>2} at {base} {ms:>10.3} ms  ×{ratio:<6.2} {dispatches} dispatches\n"))
+}
+
+fn draft_report(base: u32, (scan_ms, tree_ms): (f64, f64), step_ms: f64) -> (Value, String) {
+    let share = (scan_ms + tree_ms) / step_ms;
+    let line = json!({
+        "draft_at": base,
+        "scan_ms": scan_ms,
+        "tree_ms": tree_ms,
+        "share_of_plain_step": share,
+    });
+    let text = format!(
+        "draft at {base}: scan {scan_ms:.4} ms, tree {tree_ms:.4} ms, {:.1} % of a plain step\n",
+        100.0 * share
+    );
+    (line, text)
 }
 
 fn pipeline_report(base: u32, tokens: u32, time: &PipelineTime) -> (Value, String) {

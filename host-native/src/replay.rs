@@ -42,12 +42,7 @@ pub fn run(options: &ReplayOptions) -> Result<ExitCode> {
 
 fn drafters() -> Vec<Box<dyn Drafter>> {
     let mixing = |learns| Mixing { reliabilities: Reliabilities::default(), learns };
-    vec![
-        Box::new(PromptLookup),
-        Box::new(SuffixTree),
-        Box::new(mixing(false)),
-        Box::new(mixing(true)),
-    ]
+    vec![Box::new(PromptLookup), Box::new(SuffixTree), Box::new(mixing(false)), Box::new(mixing(true))]
 }
 
 /// The same recordings in an order that has nothing to do with their tasks (Fisher and Yates).

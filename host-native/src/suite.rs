@@ -37,7 +37,11 @@ struct WayTotals {
 
 fn read_suite(path: &Path) -> Result<Vec<SuitePrompt>> {
     let bytes = fs::metadata(path).with_context(|| path.display().to_string())?.len();
-    ensure!(bytes <= SUITE_BYTES_MAX, "{} has {bytes} bytes, at most {SUITE_BYTES_MAX} are read", path.display());
+    ensure!(
+        bytes <= SUITE_BYTES_MAX,
+        "{} has {bytes} bytes, at most {SUITE_BYTES_MAX} are read",
+        path.display()
+    );
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     lines
@@ -46,7 +50,8 @@ fn read_suite(path: &Path) -> Result<Vec<SuitePrompt>> {
                 serde_json::from_str(line).with_context(|| format!("{}, line {number}", path.display()))?;
             let field = |name: &str| -> Result<String> {
                 let text = value[name].as_str();
-                let text = text.with_context(|| format!("{}, line {number}: no \"{name}\"", path.display()))?;
+                let text =
+                    text.with_context(|| format!("{}, line {number}: no \"{name}\"", path.display()))?;
                 Ok(text.to_owned())
             };
             Ok(SuitePrompt {
@@ -115,7 +120,12 @@ struct Reply {
     finished: ReplyFinished,
 }
 
-async fn reply(handle: &EngineHandle, options: &BenchOptions, prompt: &SuitePrompt, way: Way) -> Result<Reply> {
+async fn reply(
+    handle: &EngineHandle,
+    options: &BenchOptions,
+    prompt: &SuitePrompt,
+    way: Way,
+) -> Result<Reply> {
     let request = Generate {
         window_steps: way.steps,
         windows_in_flight: way.in_flight,

@@ -40,18 +40,21 @@ pub const MATCHES_MAX: u32 = 64;
 /// disagree.
 pub const EVIDENCES: u32 = 3;
 
+/// Probability that is left to tokens that no match tells, 0.16: a thousandth.
+pub const FLOOR: u32 = 64;
 /// An observation moves a reliability by this part (a power of two) of what it was off by.
 pub const RATE_SHIFT: u32 = 5;
-/// Where learning starts, 0.16: [order][evidence].
+/// Where learning starts, 0.16: [order][evidence]. Learned from the replies of one model to the learning half of
+/// the workload; what is learned in use soon replaces it.
 pub const RELIABILITIES: [[u32; EVIDENCES as usize]; ORDERS as usize] = [
-    [3_000, 9_000, 12_000],
-    [12_000, 22_000, 22_000],
-    [22_000, 34_000, 30_000],
-    [30_000, 42_000, 34_000],
-    [36_000, 48_000, 38_000],
-    [40_000, 52_000, 40_000],
-    [44_000, 55_000, 42_000],
-    [52_000, 60_000, 46_000],
+    [42_326, 61_725, 36_782],
+    [17_425, 41_857, 13_354],
+    [13_160, 34_147, 9_595],
+    [9_584, 28_879, 7_944],
+    [10_767, 20_990, 3_943],
+    [12_121, 24_338, 12_161],
+    [12_040, 25_069, 29_203],
+    [15_446, 23_908, 21_625],
 ];
 
 /// Words per node of the ancestor table: the node at each depth from the root on, itself included, then its

@@ -187,7 +187,11 @@ fn widths_may_change_between_windows() {
                 hashes.extend(report.hashes);
                 last = report.control;
             }
-            assert_eq!((&ids[..], &hashes[..], last.hash, last.end), expected.bits(), "{plan:?}, windows of {steps}");
+            assert_eq!(
+                (&ids[..], &hashes[..], last.hash, last.end),
+                expected.bits(),
+                "{plan:?}, windows of {steps}"
+            );
         }
     }
 }
@@ -202,7 +206,8 @@ fn trees_across_the_edge_of_a_chunk_give_the_same_bits() {
         let memory = memory_right_for(&prompt, &expected.ids, usize::MAX);
         for nodes in [16, 32] {
             let way = Way { width: Width::Nodes(nodes), ..Way::default() };
-            let run = rig.greedy(&prompt, way, &RequestSetup { memory: memory.clone(), ..setup(10) }).unwrap();
+            let run =
+                rig.greedy(&prompt, way, &RequestSetup { memory: memory.clone(), ..setup(10) }).unwrap();
             assert_eq!(run.bits(), expected.bits(), "a prompt of {len}, width {nodes}: {:?}", run.steps);
         }
     }

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, NODES_MAX, Width};
+use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, MEMORY_TOKENS, NODES_MAX, Width};
 use fanlight_messages::plan::BufferOwner;
 use web_time::Instant;
 
 use super::encode::{Batch, Rows, visit};
 use super::lower::{Lowered, Product};
+use super::step::Search;
 use super::{GpuError, Runner};
 use crate::kernels::{Kernel, matrix};
 
@@ -40,6 +41,8 @@ pub struct DecodeTime {
 /// Tokens decoded per figure.
 const DECODE_TOKENS: u32 = 96;
 
+/// Repeats by which a pipeline's own time is told from that of its submission.
+const REPEATS: u32 = 8;
 /// Submissions timed per figure; the median is reported.
 const SAMPLES: usize = 7;
 /// Seconds of work before a prompt is timed.
@@ -165,13 +168,10 @@ impl Runner {
         wanted: Kernel,
         rows: Option<u64>,
     ) -> Result<(f64, u32), GpuError> {
-        const REPEATS: u32 = 8;
         let mut samples = Vec::new();
         let mut dispatches = 0;
         for repeats in [1, 1 + REPEATS].repeat(SAMPLES) {
-            let control = self.buffers.get(BufferOwner::Control)?;
-            let words = [base, batch.tokens, self.plan.request.context_len, 0];
-            self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
+            self.write_step(base, batch.tokens)?;
             let start = Instant::now();
             let report = self.submit(None, |runner, recorder| {
                 let mut failed = Ok(());
@@ -194,6 +194,43 @@ impl Runner {
         }
         let differences = samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect();
         Ok((median(differences), dispatches))
+    }
+
+    /// Times the drafting kernels with `base` tokens of text before them: milliseconds of the scan and of the
+    /// tree.
+    pub async fn time_drafting(&mut self, base: u32) -> Result<(f64, f64), GpuError> {
+        self.prepare(Width::Nodes(NODES_MAX)).await?;
+        // Phrases that return, as in text: every match length occurs.
+        let text: Vec<u32> = (0..=base).map(|i| (i / 40 * 7 + i % 40 * (i / 400 % 3 + 1)) % 997).collect();
+        let history = self.buffers.get(BufferOwner::History)?;
+        let offset = 4 * u64::from(MEMORY_TOKENS);
+        self.device.queue().write_buffer(history, offset, bytemuck::cast_slice(&text));
+        let search = Search { first: MEMORY_TOKENS, last: base };
+        self.write_step(base, 1)?;
+        self.submit(None, |runner, recorder| runner.step.draft(recorder, NODES_MAX, search))?.await?;
+        let mut times = [0.0; 2];
+        for (time, kernel) in times.iter_mut().zip([Kernel::Scan, Kernel::Draft]) {
+            let mut samples = Vec::new();
+            for repeats in [1, 1 + REPEATS].repeat(SAMPLES) {
+                self.write_step(base, 1)?;
+                let start = Instant::now();
+                let report = self.submit(None, |runner, recorder| {
+                    (0..repeats).try_for_each(|_| runner.step.draft_part(recorder, kernel, search))
+                })?;
+                report.await?;
+                samples.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            *time = median(samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect());
+        }
+        Ok((times[0], times[1]))
+    }
+
+    /// A control block at `base` with `live` rows, running.
+    fn write_step(&self, base: u32, live: u32) -> Result<(), GpuError> {
+        let control = self.buffers.get(BufferOwner::Control)?;
+        let words = [base, live, self.plan.request.context_len, 0];
+        self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
+        Ok(())
     }
 
     /// A request that only the context ends.
@@ -235,9 +272,7 @@ impl Runner {
     }
 
     async fn time_submission(&mut self, batch: Batch, base: u32, steps: u32) -> Result<(f64, u32), GpuError> {
-        let control = self.buffers.get(BufferOwner::Control)?;
-        let words = [base, batch.tokens, self.plan.request.context_len, 0];
-        self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&words));
+        self.write_step(base, batch.tokens)?;
         let start = Instant::now();
         let report = self.submit(None, |runner, recorder| {
             for _ in 0..steps {

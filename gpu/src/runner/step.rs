@@ -31,6 +31,16 @@ struct Drafting {
     draft: Bind,
 }
 
+impl Drafting {
+    fn scan(&self, recorder: &mut Recorder, search: Search) -> Result<(), GpuError> {
+        recorder.dispatch(Kernel::Scan, &self.scan.group, scan::groups(search.first, search.last))
+    }
+
+    fn tree(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
+        recorder.dispatch(Kernel::Draft, &self.draft.group, [1, 1, 1])
+    }
+}
+
 impl StepKernels {
     /// Every kernel that a step or a prompt's end may need.
     pub(super) const ALL: [Kernel; 4] = [Kernel::Choose, Kernel::Accept, Kernel::Scan, Kernel::Draft];
@@ -81,13 +91,23 @@ impl StepKernels {
         Ok(Self { choose, choose_record, accept, drafts })
     }
 
-    /// Drafts a tree below the last token, which is at most at position `last`.
+    /// Drafts a tree below the last token.
     pub(super) fn draft(&self, recorder: &mut Recorder, width: u32, search: Search) -> Result<(), GpuError> {
         let drafting = WIDTHS.iter().position(|w| *w == width).and_then(|at| self.drafts.get(at));
         let drafting = drafting.ok_or_else(|| wrong_width(width))?;
-        let grid = scan::groups(search.first, search.last);
-        recorder.dispatch(Kernel::Scan, &drafting.scan.group, grid)?;
-        recorder.dispatch(Kernel::Draft, &drafting.draft.group, [1, 1, 1])
+        drafting.scan(recorder, search)?;
+        drafting.tree(recorder)
+    }
+
+    /// One of the two drafting kernels alone, for measuring.
+    pub(super) fn draft_part(
+        &self,
+        recorder: &mut Recorder,
+        kernel: Kernel,
+        search: Search,
+    ) -> Result<(), GpuError> {
+        let widest = self.drafts.last().ok_or_else(|| wrong_width(0))?;
+        if kernel == Kernel::Scan { widest.scan(recorder, search) } else { widest.tree(recorder) }
     }
 
     /// Chooses a token for each row and commits.

@@ -9,7 +9,11 @@ fn main() -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for prompt in Workload::load()? {
         let (class, split) = (prompt.class.name(), prompt.split.name());
-        writeln!(out, "{}", json!({ "id": prompt.id, "class": class, "split": split, "message": prompt.message }))?;
+        writeln!(
+            out,
+            "{}",
+            json!({ "id": prompt.id, "class": class, "split": split, "message": prompt.message })
+        )?;
     }
     Ok(())
 }

@@ -236,7 +236,8 @@ fn check_all(lab: &Lab, shape: Shape, form: Form, queries: usize) {
         size: 1.0,
         stale: 1e4,
     };
-    let plain = if form == Form::Tree { Case { live: PARENTS.len(), tokens: PARENTS.len(), ..plain } } else { plain };
+    let plain =
+        if form == Form::Tree { Case { live: PARENTS.len(), tokens: PARENTS.len(), ..plain } } else { plain };
     // Contexts of 63, 64 and 65 positions, inside one chunk and over four.
     for committed in [0, 61, 62, 64, 127, 250] {
         check(lab, Case { committed, ..plain });

@@ -42,6 +42,8 @@ var<workgroup> context_len: u32;
 var<workgroup> visited: u32;
 var<workgroup> child_of: array<u32, 9>;            // drafted child that was chosen at each visit, 0 for none
 var<workgroup> reliability: array<u32, 24>;
+var<workgroup> seen_slot: array<u32, 72>;          // [visit][order] its reliability, SEPARATOR for none
+var<workgroup> seen_share: array<u32, 72>;         // its matches that went on with the choice, 0.16
 var<workgroup> list: array<u32, {{ candidates }}>; // match keys, then node keys
 var<workgroup> list_len: atomic<u32>;
 var<workgroup> chosen: array<u32, {{ branches }}>; // matches, then nodes, best first
@@ -103,7 +105,7 @@ fn conditional_of(counts: Counts) -> u32 {
   return probability;
 }
 
-// Moves each order's reliability towards what the last walk saw of it. A thread per order.
+// Moves each order's reliability towards the posterior probability that it told what the last walk saw.
 fn learn(t: u32) {
   if (t < 24u) { reliability[t] = draft[RELIABILITIES + t]; }
   if (t < 9u) { child_of[t] = 0u; }
@@ -116,17 +118,34 @@ fn learn(t: u32) {
     }
   }
   workgroupBarrier();
-  if (t < 8u) {
+  // A thread per visit and order: the order's slot, and what it made of the choice.
+  if (t < 8u * visited) {
+    let v = t / 8u;
+    let order = t % 8u;
+    let node = RECORDS + draft[VISITED_NODES + v] * RECORD;
+    let onward = byte_of(vec2<u32>(draft[node + 4u], draft[node + 5u]), order);
+    seen_slot[t] = SEPARATOR;
+    if (onward > 0u) {
+      let child = RECORDS + child_of[v] * RECORD;
+      let through = byte_of(vec2<u32>(draft[child + 2u], draft[child + 3u]), order);
+      seen_share[t] = select(0u, through * ONE / onward, child_of[v] != 0u);
+      seen_slot[t] = order * 3u + evidence(onward, draft[node + 6u], order);
+    }
+  }
+  workgroupBarrier();
+  if (t == 0u) {
     for (var v = 0u; v < visited; v++) {
-      let node = RECORDS + draft[VISITED_NODES + v] * RECORD;
-      let onward = byte_of(vec2<u32>(draft[node + 4u], draft[node + 5u]), t);
-      if (onward > 0u) {
-        let child = RECORDS + child_of[v] * RECORD;
-        let through = byte_of(vec2<u32>(draft[child + 2u], draft[child + 3u]), t);
-        let seen = select(0u, through * ONE / onward, child_of[v] != 0u);
-        let slot = t * 3u + evidence(onward, draft[node + 6u], t);
-        let r = reliability[slot];
-        reliability[slot] = r - (r >> {{ rate_shift }}u) + (seen >> {{ rate_shift }}u);
+      var below = {{ floor }}u;
+      for (var order = 0u; order < 8u; order++) {
+        let slot = seen_slot[v * 8u + order];
+        if (slot != SEPARATOR) {
+          let r = reliability[slot];
+          let own = (r * seen_share[v * 8u + order]) >> 16u;
+          let rest = ((ONE - r) * below) >> 16u;
+          let posterior = min(((own << 15u) / max(own + rest, 1u)) << 1u, ONE);
+          reliability[slot] = r - (r >> {{ rate_shift }}u) + (posterior >> {{ rate_shift }}u);
+          below = own + rest;
+        }
       }
     }
   }

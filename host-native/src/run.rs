@@ -105,6 +105,11 @@ async fn stream_reply(
                 ids.extend(new);
                 is_read
             }
+            GenerationEvent::Resumed { same_adapter, adapter } => {
+                let note = if same_adapter { "" } else { "; on another adapter the text may differ" };
+                eprintln!("fanlight: the gpu was lost and is back: {}{note}", report::adapter_text(&adapter));
+                true
+            }
             GenerationEvent::Finished(finished) => {
                 text.push_str(&finished.text);
                 let started = &generation.started;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use fanlight_messages::control::EndReason;
-use fanlight_messages::device::WindowReport;
+use fanlight_messages::device::{RequestSetup, WindowReport};
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent, ReplyFinished, ReplyStats};
 use fanlight_messages::protocol::submitter::RunEvent;
@@ -17,14 +17,18 @@ pub struct ReplyCore {
     tokenizer: Rc<Tokenizer>,
     detokenizer: Detokenizer,
     stop: StopFilter,
+    /// What is evaluated before the reply goes on: the prompt, and after a lost device what was said so far.
     prompt: Rc<[u32]>,
+    /// Tokens of the prompt that was asked for.
+    asked_len: usize,
     /// Prompt tokens in the cache.
     evaluated: usize,
     /// Tokens that are chosen and not yet in the cache; with two windows in flight never more than a few.
     pending: Vec<u32>,
     hashes_logits: bool,
     hash: u32,
-    shown_tokens: u32,
+    /// Ids of the reply so far.
+    shown: Vec<u32>,
     end: Option<EndReason>,
     is_cancelled: bool,
     stats: ReplyStats,
@@ -45,12 +49,13 @@ impl ReplyCore {
             tokenizer,
             detokenizer,
             stop: StopFilter::new(stop),
+            asked_len: prompt.len(),
             prompt,
             evaluated: base,
             pending: Vec::new(),
             hashes_logits,
             hash: 0,
-            shown_tokens: 0,
+            shown: Vec::new(),
             end: None,
             is_cancelled: false,
             stats: ReplyStats::default(),
@@ -81,11 +86,12 @@ impl ReplyCore {
                 self.evaluated = end;
                 self.stats.prefill_tokens += tokens;
                 self.stats.prefill_us += elapsed_us;
-                let (done, total) = (end as u32, self.prompt.len() as u32);
+                let (done, total) = (end.min(self.asked_len) as u32, self.asked_len as u32);
                 self.take(&report, journal);
                 let shown = self.show(&report);
                 // The first token comes with the last batch.
-                let progress = || (!self.is_cancelled).then_some(GenerationEvent::Prefilled { done, total });
+                let is_news = !self.is_cancelled && self.shown.is_empty();
+                let progress = || is_news.then_some(GenerationEvent::Prefilled { done, total });
                 shown.or_else(progress)
             }
             RunEvent::WindowCompleted { steps, report, elapsed_us } => {
@@ -136,24 +142,39 @@ impl ReplyCore {
             // The row that chose the end token counts too.
             self.hash = report.control.hash;
         }
-        self.shown_tokens += ids.len() as u32;
+        self.shown.extend(&ids);
         (!ids.is_empty()).then_some(GenerationEvent::Tokens { ids, text })
     }
 
     /// Tokens shown so far.
     pub fn shown_tokens(&self) -> u32 {
-        self.shown_tokens
+        self.shown.len() as u32
+    }
+
+    /// The device was lost with everything on it. What a run has to evaluate and what it starts with, so that
+    /// the reply goes on as if nothing had happened; `None` when nothing is missing.
+    pub fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {
+        if self.is_cancelled || self.has_stopped() || self.end.is_some() {
+            return None;
+        }
+        let missing = &self.shown[self.prompt.len().saturating_sub(self.asked_len)..];
+        self.prompt = self.prompt.iter().chain(missing).copied().collect();
+        self.evaluated = 0;
+        self.pending.clear();
+        let token_limit = setup.token_limit.saturating_sub(self.shown_tokens());
+        let setup = RequestSetup { token_limit, hash: self.hash, ..setup.clone() };
+        Some((self.prompt.clone(), setup))
     }
 
     /// The run is over with `result`: the last event.
-    pub fn finish(mut self, result: Result<(), DeviceError>, journal: &mut Journal) -> GenerationEvent {
+    pub fn finish(mut self, result: Result<(), GenerateError>, journal: &mut Journal) -> GenerationEvent {
         if let Err(error) = result {
             journal.clear();
-            return GenerationEvent::Failed(error.into());
+            return GenerationEvent::Failed(error);
         }
         let reason = match self.end {
             Some(EndReason::Poisoned) => {
-                return GenerationEvent::Failed(GenerateError::Poisoned { tokens: self.shown_tokens });
+                return GenerationEvent::Failed(GenerateError::Poisoned { tokens: self.shown_tokens() });
             }
             _ if self.has_stopped() => FinishReason::Stop,
             _ if self.is_cancelled => FinishReason::Cancelled,
@@ -164,12 +185,13 @@ impl ReplyCore {
                 return GenerationEvent::Failed(DeviceError::Refused { phase, reason }.into());
             }
         };
+        let tokens = self.shown_tokens();
         let held = self.detokenizer.finish();
         let mut text = self.stop.push(&held);
         text += &self.stop.finish();
         GenerationEvent::Finished(ReplyFinished {
             reason,
-            tokens: self.shown_tokens,
+            tokens,
             text,
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,

@@ -1,16 +1,19 @@
 //! The engine's loop: the only door for hosts. One load or one reply at a time; whoever comes meanwhile hears
 //! that the engine is busy, and a cancel is heard at any time.
 
+use std::rc::Rc;
+
 use futures::future::{Either, select};
 use futures::pin_mut;
 
-use fanlight_messages::error::{GenerateError, LoadError};
-use fanlight_messages::limits::RUN_EVENTS;
+use fanlight_messages::device::RequestSetup;
+use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
+use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::*;
-use fanlight_messages::protocol::pager::CloseModel;
+use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
 use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
@@ -20,7 +23,7 @@ use super::prompt::{PreparedReply, prepare};
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
 use crate::kit::{
-    Addr, Asked, Clock, Gone, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender, stream,
+    Addr, Answer, Asked, Clock, Gone, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender, stream,
 };
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
@@ -91,6 +94,8 @@ struct Engine {
     model: Option<LoadedModel>,
     journal: Journal,
     last_run: RunId,
+    /// The device was lost after the model had been loaded, and is not back yet.
+    is_lost: bool,
 }
 
 /// The engine's loop. It ends when every handle is dropped, or with the first of its actors that fails.
@@ -98,7 +103,13 @@ pub async fn engine(
     mut mailbox: Mailbox<EngineMail>,
     links: EngineLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut engine = Engine { links, model: None, journal: Journal::default(), last_run: RunId::default() };
+    let mut engine = Engine {
+        links,
+        model: None,
+        journal: Journal::default(),
+        last_run: RunId::default(),
+        is_lost: false,
+    };
     while let Some(mail) = mailbox.next().await {
         let interrupt = match mail {
             EngineMail::Load(asked, sources, progress) => {
@@ -151,6 +162,7 @@ enum Next {
 impl Engine {
     async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
+        self.is_lost = false;
         self.journal.clear();
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
@@ -211,7 +223,8 @@ impl Engine {
             Some(model) => prepare(request, model, &self.journal),
             None => Err(GenerateError::NoModel),
         };
-        // The place of the last event is reserved first, so that the end can always be told.
+        // The places of the last event and of resumes are reserved first, so that they can always be told.
+        let mut notices: Vec<_> = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
         let (prepared, last) = match (prepared, host.try_reserve()) {
             (Ok(prepared), Some(last)) => (prepared, last),
             (Err(error), _) => {
@@ -220,37 +233,122 @@ impl Engine {
             }
             (Ok(_), None) => return Ok(None),
         };
-        self.last_run = RunId(self.last_run.0 + 1);
-        self.journal.truncate(prepared.base);
-        let (events, mut run) = stream(RUN_EVENTS);
-        let steps_max = request.window_steps;
-        let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
-        let configure = ControllerMail::Configure(ConfigurePlan { steps_max, width: request.width });
-        self.links.controller.tell(configure).await.map_err(gone("controller"))?;
-        let begin = begin_decode(&prepared, self.last_run, request);
-        let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, events)).await;
-        let answer = answer.map_err(gone("submitter"))?;
+        if self.is_lost {
+            // The reply before was complete when the device went.
+            if let Err(error) = self.restore(mailbox, &mut None).await? {
+                asked.reply.send(Err(error));
+                return Ok(None);
+            }
+        }
         let reused_tokens = prepared.base as u32;
         let prompt_ids = prepared.prompt.clone();
-        asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
-
+        let mut run = RunPlan {
+            prompt: prepared.prompt.clone(),
+            base: prepared.base,
+            setup: prepared.setup.clone(),
+            chunk_tokens: prepared.chunk_tokens,
+        };
         let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared;
         let mut reply = ReplyCore::new(tokenizer, prompt, base, &request.stop, setup.hash_logits);
-        let interrupt = self.follow(&mut reply, &mut run, &host, mailbox, started_us).await?;
-        let result = answer.wait().await;
-        let failed = result.is_err();
-        let event = match result {
-            Ok(result) => {
-                if result.is_err() {
-                    // The submitter has dropped what was on the device.
-                    self.model = None;
-                }
-                reply.finish(result, &mut self.journal)
+        let mut interrupt = None;
+        let mut started = Some((GenerationStarted { prompt_ids, reused_tokens }, asked.reply));
+        let mut resumes = 0;
+        let result = loop {
+            let (mut events, answer) = self.begin(&run, request).await?;
+            if let Some((started, reply)) = started.take() {
+                reply.send(Ok(started));
             }
-            Err(_) => GenerationEvent::Failed(GenerateError::EngineGone { actor: "submitter" }),
+            let stopped = self.follow(&mut reply, &mut events, &host, mailbox, started_us).await?;
+            interrupt = interrupt.or(stopped);
+            let gone = GenerateError::EngineGone { actor: "submitter" };
+            let result = answer.wait().await.map_err(|_| gone)?;
+            let Err(DeviceError::Lost { .. }) = &result else { break result.map_err(Into::into) };
+            // The submitter has dropped what was on the device.
+            self.is_lost = true;
+            self.journal.clear();
+            let Some((prompt, setup)) = reply.resume(&setup) else { break Ok(()) };
+            if resumes == RESUMES_MAX {
+                break result.map_err(Into::into);
+            }
+            resumes += 1;
+            match self.restore(mailbox, &mut interrupt).await? {
+                Ok(restored) => {
+                    let ModelRestored { same_adapter, adapter } = restored;
+                    if let Some(place) = notices.pop() {
+                        place.send(GenerationEvent::Resumed { same_adapter, adapter });
+                    }
+                }
+                Err(_) if interrupt.is_some() => {
+                    reply.cancel();
+                    break Ok(());
+                }
+                Err(error) => break Err(error),
+            }
+            run = RunPlan { prompt, base: 0, setup, ..run };
         };
-        last.send(event);
-        if failed { Err(GenerateError::EngineGone { actor: "submitter" }) } else { Ok(interrupt) }
+        if result.is_err() && !self.is_lost {
+            self.model = None;
+        }
+        last.send(reply.finish(result, &mut self.journal));
+        Ok(interrupt)
+    }
+
+    /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
+    async fn begin(
+        &mut self,
+        run: &RunPlan,
+        request: &Generate,
+    ) -> Result<(StreamReceiver<RunEvent>, Answer<Result<(), DeviceError>>), GenerateError> {
+        self.last_run = RunId(self.last_run.0 + 1);
+        self.journal.truncate(run.base);
+        let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
+        let configure = ConfigurePlan { steps_max: request.window_steps, width: request.width };
+        let told = self.links.controller.tell(ControllerMail::Configure(configure)).await;
+        told.map_err(gone("controller"))?;
+        let (place, events) = stream(RUN_EVENTS);
+        let begin = BeginDecode {
+            run: self.last_run,
+            setup: run.setup.clone(),
+            base: run.base as u32,
+            tokens: run.prompt[run.base..].into(),
+            chunk_tokens: run.chunk_tokens,
+            windows_in_flight: request.windows_in_flight,
+            width: request.width,
+        };
+        let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, place)).await;
+        Ok((events, answer.map_err(gone("submitter"))?))
+    }
+
+    /// Brings the model back after its device was lost; mail that interrupts the wait is left in `interrupt`.
+    /// The outer `Err` only when an actor is gone.
+    async fn restore(
+        &mut self,
+        mailbox: &mut Mailbox<EngineMail>,
+        interrupt: &mut Option<Interrupt>,
+    ) -> Result<Result<ModelRestored, GenerateError>, GenerateError> {
+        let pager = self.links.pager.clone();
+        let restoring = pager.ask(RestoreModel);
+        pin_mut!(restoring);
+        let restored = loop {
+            let mail = mailbox.next();
+            pin_mut!(mail);
+            match select(mail, restoring.as_mut()).await {
+                Either::Left((mail, _)) => {
+                    *interrupt = refuse(mail);
+                    if interrupt.is_some() {
+                        break Err(LoadError::Cancelled);
+                    }
+                }
+                Either::Right((restored, _)) => {
+                    break restored.map_err(|_| GenerateError::EngineGone { actor: "pager" })?;
+                }
+            }
+        };
+        self.is_lost = restored.is_err();
+        Ok(restored.map_err(|error| {
+            let reason = format!("it did not come back: {error}");
+            GenerateError::Device(DeviceError::Lost { reason })
+        }))
     }
 
     /// Shows the events of a run to the host until the run is over. Without room at the host no event of the
@@ -305,16 +403,14 @@ impl Engine {
     }
 }
 
-fn begin_decode(prepared: &PreparedReply, run: RunId, request: &Generate) -> BeginDecode {
-    BeginDecode {
-        run,
-        setup: prepared.setup.clone(),
-        base: prepared.base as u32,
-        tokens: prepared.prompt[prepared.base..].into(),
-        chunk_tokens: prepared.chunk_tokens,
-        windows_in_flight: request.windows_in_flight,
-        width: request.width,
-    }
+/// What a run evaluates and starts with.
+#[derive(Debug, Clone)]
+struct RunPlan {
+    prompt: Rc<[u32]>,
+    /// Leading tokens that the cache holds.
+    base: usize,
+    setup: RequestSetup,
+    chunk_tokens: u32,
 }
 
 /// Waits for mail, for the host to leave, or for room at the host and then an event of the run.

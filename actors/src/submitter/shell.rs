@@ -30,6 +30,8 @@ pub enum SubmitterMail {
     Compile(Asked<CompilePipelines>, Latch<LoadProgress>),
     /// See [`DropModel`].
     Drop(Asked<DropModel>),
+    /// See [`ReopenDevice`].
+    Reopen(Asked<ReopenDevice>),
     /// See [`BeginDecode`]; beside it, where its events go.
     Begin(Asked<BeginDecode>, StreamSender<RunEvent>),
     /// See [`EndDecode`].
@@ -61,6 +63,7 @@ from_asked!(
     Matrix(UploadMatrix),
     Vector(UploadVector),
     Drop(DropModel),
+    Reopen(ReopenDevice),
     End(EndDecode)
 );
 
@@ -133,6 +136,11 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Drop(asked) => {
                 model = None;
                 asked.reply.send(());
+            }
+            SubmitterMail::Reopen(asked) => {
+                model = None;
+                let reopened = backend.reopen().await;
+                asked.reply.send(reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events) => {
                 let result = match &mut model {

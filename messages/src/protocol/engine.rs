@@ -219,6 +219,14 @@ pub enum GenerationEvent {
         /// New text: whole characters only, possibly empty.
         text: String,
     },
+    /// The device was lost and is back; the reply goes on where it was.
+    Resumed {
+        /// Whether adapter and driver are those of before. On another one the rest of the reply may differ from
+        /// what it would have been.
+        same_adapter: bool,
+        /// The adapter.
+        adapter: AdapterFacts,
+    },
     /// The reply is complete.
     Finished(ReplyFinished),
     /// The reply broke off.

@@ -58,8 +58,8 @@ pub const SUBMITTER_CONTROL: usize = 1 + 1;
 /// Unread events of a run: every submission in flight has its place before it is submitted, and one more may
 /// wait for the engine.
 pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
-/// Unread events of a reply: eight windows of text, and the end and every resume, whose places are reserved when
-/// the reply begins. When it is full, no further window is submitted.
+/// Unread events of a reply: eight windows of text, and the end and every resume, whose places are reserved
+/// when the reply begins. When it is full, no further window is submitted.
 pub const REPLY_EVENTS: usize = 8 + 1 + RESUMES_MAX as usize;
 /// Samples that wait for the controller or telemetry; more are dropped and counted.
 pub const SAMPLES: usize = 32;

@@ -10,10 +10,11 @@ use fanlight_messages::protocol::submitter::RunEvent;
 use fanlight_models::text::{Detokenizer, StopFilter, TextPosition, Tokenizer};
 
 use super::journal::Journal;
+use super::prompt::PreparedReply;
 
 /// The state of a reply.
 #[derive(Debug)]
-pub struct ReplyCore {
+pub(super) struct ReplyCore {
     tokenizer: Rc<Tokenizer>,
     detokenizer: Detokenizer,
     stop: StopFilter,
@@ -35,15 +36,9 @@ pub struct ReplyCore {
 }
 
 impl ReplyCore {
-    /// A reply to `prompt`, of which the first `base` tokens are in the cache, that ends before any of the
-    /// `stop` texts.
-    pub fn new(
-        tokenizer: Rc<Tokenizer>,
-        prompt: Rc<[u32]>,
-        base: usize,
-        stop: &[String],
-        hashes_logits: bool,
-    ) -> Self {
+    /// A reply that ends before any of the `stop` texts.
+    pub(super) fn new(prepared: &PreparedReply, stop: &[String]) -> Self {
+        let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared.clone();
         let detokenizer = Detokenizer::new(&tokenizer, TextPosition::Continuation);
         Self {
             tokenizer,
@@ -53,7 +48,7 @@ impl ReplyCore {
             prompt,
             evaluated: base,
             pending: Vec::new(),
-            hashes_logits,
+            hashes_logits: setup.hash_logits,
             hash: 0,
             shown: Vec::new(),
             end: None,
@@ -63,22 +58,22 @@ impl ReplyCore {
     }
 
     /// True when a stop text has occurred: nothing that follows belongs to the reply.
-    pub fn has_stopped(&self) -> bool {
+    pub(super) fn has_stopped(&self) -> bool {
         self.stop.has_stopped()
     }
 
     /// The host wants no more of it. What still arrives is journalled and not shown.
-    pub fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         self.is_cancelled = true;
     }
 
     /// True once the host cancelled.
-    pub fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.is_cancelled
     }
 
     /// Takes what the submitter tells; returns what the host is to see.
-    pub fn observe(&mut self, event: RunEvent, journal: &mut Journal) -> Option<GenerationEvent> {
+    pub(super) fn observe(&mut self, event: RunEvent, journal: &mut Journal) -> Option<GenerationEvent> {
         match event {
             RunEvent::PromptEvaluated { tokens, report, elapsed_us } => {
                 let end = (self.evaluated + tokens as usize).min(self.prompt.len());
@@ -147,13 +142,13 @@ impl ReplyCore {
     }
 
     /// Tokens shown so far.
-    pub fn shown_tokens(&self) -> u32 {
+    pub(super) fn shown_tokens(&self) -> u32 {
         self.shown.len() as u32
     }
 
     /// The device was lost with everything on it. What a run has to evaluate and what it starts with, so that
     /// the reply goes on as if nothing had happened; `None` when nothing is missing.
-    pub fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {
+    pub(super) fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {
         if self.is_cancelled || self.has_stopped() || self.end.is_some() {
             return None;
         }
@@ -167,7 +162,11 @@ impl ReplyCore {
     }
 
     /// The run is over with `result`: the last event.
-    pub fn finish(mut self, result: Result<(), GenerateError>, journal: &mut Journal) -> GenerationEvent {
+    pub(super) fn finish(
+        mut self,
+        result: Result<(), GenerateError>,
+        journal: &mut Journal,
+    ) -> GenerationEvent {
         if let Err(error) = result {
             journal.clear();
             return GenerationEvent::Failed(error);

@@ -1,12 +1,9 @@
 //! The engine's loop: the only door for hosts. One load or one reply at a time; whoever comes meanwhile hears
 //! that the engine is busy, and a cancel is heard at any time.
 
-use std::rc::Rc;
-
 use futures::future::{Either, select};
 use futures::pin_mut;
 
-use fanlight_messages::device::RequestSetup;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::Lane;
@@ -224,7 +221,7 @@ impl Engine {
             None => Err(GenerateError::NoModel),
         };
         // The places of the last event and of resumes are reserved first, so that they can always be told.
-        let mut notices: Vec<_> = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
+        let notices = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
         let (prepared, last) = match (prepared, host.try_reserve()) {
             (Ok(prepared), Some(last)) => (prepared, last),
             (Err(error), _) => {
@@ -240,63 +237,68 @@ impl Engine {
                 return Ok(None);
             }
         }
-        let reused_tokens = prepared.base as u32;
-        let prompt_ids = prepared.prompt.clone();
-        let mut run = RunPlan {
-            prompt: prepared.prompt.clone(),
-            base: prepared.base,
-            setup: prepared.setup.clone(),
-            chunk_tokens: prepared.chunk_tokens,
-        };
-        let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared;
-        let mut reply = ReplyCore::new(tokenizer, prompt, base, &request.stop, setup.hash_logits);
-        let mut interrupt = None;
-        let mut started = Some((GenerationStarted { prompt_ids, reused_tokens }, asked.reply));
-        let mut resumes = 0;
-        let result = loop {
-            let (mut events, answer) = self.begin(&run, request).await?;
-            if let Some((started, reply)) = started.take() {
-                reply.send(Ok(started));
-            }
-            let stopped = self.follow(&mut reply, &mut events, &host, mailbox, started_us).await?;
-            interrupt = interrupt.or(stopped);
-            let gone = GenerateError::EngineGone { actor: "submitter" };
-            let result = answer.wait().await.map_err(|_| gone)?;
-            let Err(DeviceError::Lost { .. }) = &result else { break result.map_err(Into::into) };
-            // The submitter has dropped what was on the device.
-            self.is_lost = true;
-            self.journal.clear();
-            let Some((prompt, setup)) = reply.resume(&setup) else { break Ok(()) };
-            if resumes == RESUMES_MAX {
-                break result.map_err(Into::into);
-            }
-            resumes += 1;
-            match self.restore(mailbox, &mut interrupt).await? {
-                Ok(restored) => {
-                    let ModelRestored { same_adapter, adapter } = restored;
-                    if let Some(place) = notices.pop() {
-                        place.send(GenerationEvent::Resumed { same_adapter, adapter });
-                    }
-                }
-                Err(_) if interrupt.is_some() => {
-                    reply.cancel();
-                    break Ok(());
-                }
-                Err(error) => break Err(error),
-            }
-            run = RunPlan { prompt, base: 0, setup, ..run };
-        };
+        let (prompt_ids, reused_tokens) = (prepared.prompt.clone(), prepared.base as u32);
+        asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
+        let mut reply = ReplyCore::new(&prepared, &request.stop);
+        let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
+        let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
+        if let Some(told_us) = telling.first_token_us {
+            let (tokens, first_token_us) = (reply.shown_tokens(), told_us.saturating_sub(started_us));
+            self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
+        }
         if result.is_err() && !self.is_lost {
             self.model = None;
         }
         last.send(reply.finish(result, &mut self.journal));
-        Ok(interrupt)
+        Ok(telling.interrupt)
+    }
+
+    /// Runs a reply to its end, over again from what was said when the device is lost. The outer `Err` only
+    /// when an actor is gone.
+    async fn reply(
+        &mut self,
+        request: &Generate,
+        mut run: PreparedReply,
+        reply: &mut ReplyCore,
+        telling: &mut Telling,
+        mailbox: &mut Mailbox<EngineMail>,
+    ) -> Result<Result<(), GenerateError>, GenerateError> {
+        let setup = run.setup.clone();
+        let mut resumes = 0;
+        loop {
+            let (mut events, answer) = self.begin(&run, request).await?;
+            self.follow(reply, &mut events, telling, mailbox).await?;
+            let gone = GenerateError::EngineGone { actor: "submitter" };
+            let result = answer.wait().await.map_err(|_| gone)?;
+            let Err(DeviceError::Lost { .. }) = &result else { return Ok(result.map_err(Into::into)) };
+            // The submitter has dropped what was on the device.
+            self.is_lost = true;
+            self.journal.clear();
+            let Some((prompt, rest)) = reply.resume(&setup) else { return Ok(Ok(())) };
+            if resumes == RESUMES_MAX {
+                return Ok(result.map_err(Into::into));
+            }
+            resumes += 1;
+            match self.restore(mailbox, &mut telling.interrupt).await? {
+                Ok(ModelRestored { same_adapter, adapter }) => {
+                    if let Some(place) = telling.notices.pop() {
+                        place.send(GenerationEvent::Resumed { same_adapter, adapter });
+                    }
+                }
+                Err(_) if telling.interrupt.is_some() => {
+                    reply.cancel();
+                    return Ok(Ok(()));
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+            run = PreparedReply { prompt, base: 0, setup: rest, ..run };
+        }
     }
 
     /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
     async fn begin(
         &mut self,
-        run: &RunPlan,
+        run: &PreparedReply,
         request: &Generate,
     ) -> Result<(StreamReceiver<RunEvent>, Answer<Result<(), DeviceError>>), GenerateError> {
         self.last_run = RunId(self.last_run.0 + 1);
@@ -357,24 +359,22 @@ impl Engine {
         &mut self,
         reply: &mut ReplyCore,
         run: &mut StreamReceiver<RunEvent>,
-        host: &StreamSender<GenerationEvent>,
+        telling: &mut Telling,
         mailbox: &mut Mailbox<EngineMail>,
-        started_us: u64,
-    ) -> Result<Option<Interrupt>, GenerateError> {
-        let mut interrupt = None;
-        let (mut first_token_us, mut is_ending) = (None, false);
+    ) -> Result<(), GenerateError> {
+        let mut is_ending = false;
         loop {
             // After a stop nothing is shown and nobody is heard: at most two windows are still to come.
             let next = match is_ending {
                 true => Next::Event(run.next().await, None),
-                false => next(run, host, mailbox).await,
+                false => next(run, &telling.host, mailbox).await,
             };
             let stop = match next {
-                Next::Event(None, _) => break,
+                Next::Event(None, _) => return Ok(()),
                 Next::Event(Some(event), permit) => {
                     let shown = reply.observe(event, &mut self.journal);
-                    if reply.shown_tokens() > 0 && first_token_us.is_none() {
-                        first_token_us = Some(self.links.clock.now_us().saturating_sub(started_us));
+                    if reply.shown_tokens() > 0 && telling.first_token_us.is_none() {
+                        telling.first_token_us = Some(self.links.clock.now_us());
                     }
                     if let (Some(shown), Some(permit)) = (shown, permit) {
                         permit.send(shown);
@@ -385,7 +385,7 @@ impl Engine {
                 Next::ReaderGone => Some(Interrupt::ReaderGone),
             };
             if stop.is_some() {
-                interrupt = stop;
+                telling.interrupt = stop;
                 reply.cancel();
             }
             if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
@@ -395,22 +395,18 @@ impl Engine {
                 told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
             }
         }
-        if let Some(first_token_us) = first_token_us {
-            let tokens = reply.shown_tokens();
-            self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
-        }
-        Ok(interrupt)
     }
 }
 
-/// What a run evaluates and starts with.
-#[derive(Debug, Clone)]
-struct RunPlan {
-    prompt: Rc<[u32]>,
-    /// Leading tokens that the cache holds.
-    base: usize,
-    setup: RequestSetup,
-    chunk_tokens: u32,
+/// The host's side of a reply.
+struct Telling {
+    host: StreamSender<GenerationEvent>,
+    /// Reserved places, one for each time that the reply may be resumed.
+    notices: Vec<Permit<GenerationEvent>>,
+    /// What ended the reply early.
+    interrupt: Option<Interrupt>,
+    /// When the first token was shown.
+    first_token_us: Option<u64>,
 }
 
 /// Waits for mail, for the host to leave, or for room at the host and then an event of the run.

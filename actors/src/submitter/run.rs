@@ -9,8 +9,9 @@ use fanlight_messages::device::WindowReport;
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
+use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent};
-use fanlight_messages::protocol::telemetry::RecordSample;
+use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
 use super::shell::{SubmitterLinks, SubmitterMail};
@@ -168,6 +169,9 @@ fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: Permit<RunE
         RunEvent::WindowCompleted { steps, report, .. } => {
             let tokens = report.tokens.len() as u32;
             links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
+            let mut drafts = DraftStats::default();
+            report.steps.iter().for_each(|step| drafts.add(step));
+            links.telemetry.record_drafts(RecordDrafts(drafts));
         }
     }
     // Steps after the end do nothing; what they take says nothing about a step.

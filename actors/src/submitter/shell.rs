@@ -109,20 +109,13 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(created.map(|created| model = Some(created)));
             }
             SubmitterMail::Matrix(asked) => {
-                let UploadMatrix { matrix, first_row, bytes } = asked.request;
-                let uploaded = match &mut model {
-                    Some(model) => model.upload_matrix(matrix, first_row, &bytes).await,
-                    None => Err(DeviceError::NoModel),
-                };
-                asked.reply.send(uploaded.map(|()| bytes));
+                let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
+                asked.reply.send(uploaded.map(|()| asked.request.bytes));
             }
             SubmitterMail::Vector(asked) => {
                 let UploadVector { vector, element_offset, values } = asked.request;
-                let uploaded = match &mut model {
-                    Some(model) => model.upload_vector(vector, element_offset, &values),
-                    None => Err(DeviceError::NoModel),
-                };
-                asked.reply.send(uploaded);
+                let upload = |model: &mut B::Model| model.upload_vector(vector, element_offset, &values);
+                asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
                 let progress =
@@ -166,6 +159,15 @@ pub async fn submitter<B: Backend>(
         }
     }
     Ok(())
+}
+
+async fn upload_matrix<M: BackendModel>(
+    model: Option<&mut M>,
+    request: &UploadMatrix,
+) -> Result<(), DeviceError> {
+    let UploadMatrix { matrix, first_row, bytes } = request;
+    let model = model.ok_or(DeviceError::NoModel)?;
+    model.upload_matrix(*matrix, *first_row, bytes).await
 }
 
 /// Answers mail of the control lane; returns the last run that has been ended.

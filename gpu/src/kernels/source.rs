@@ -80,6 +80,8 @@ templates! {
     "accept" => "accept/accept.wgsl",
     "scan" => "scan/scan.wgsl",
     "draft" => "draft/draft.wgsl",
+    "draft_learn" => "draft/learn.wgsl",
+    "draft_trie" => "draft/trie.wgsl",
     "repack" => "repack/repack.wgsl.j2",
     "repack_nibble" => "repack/nibble.wgsl.j2",
     "repack_int8" => "repack/int8.wgsl.j2",

@@ -2,11 +2,13 @@
 
 mod bound;
 mod buffers;
+mod decode;
 mod encode;
 mod lower;
 mod measure;
 mod params;
 pub(crate) mod pipelines;
+mod report;
 mod rope;
 mod step;
 mod upload;
@@ -15,12 +17,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use fanlight_messages::control::{
-    BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD, HASHES_WORD, RECORD_WORDS, RECORDS,
-    RECORDS_WORD, RING_LEN, RING_WORD, StepRecord,
-};
+use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD};
 use fanlight_messages::device::{RequestSetup, WindowReport};
-use fanlight_messages::draft::{DEPTH_MAX, MEMORY_TOKENS, WIDTHS, Width};
+use fanlight_messages::draft::{MEMORY_TOKENS, WIDTHS, Width};
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan};
 use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorId};
@@ -36,7 +35,8 @@ use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
 use pipelines::{Pipeline, Pipelines};
-use step::{Search, StepKernels};
+use report::Reported;
+use step::StepKernels;
 use upload::{UploadTarget, Uploads};
 
 use crate::device::{Device, GpuError};
@@ -44,13 +44,6 @@ use crate::kernels::{Kernel, accept, choose};
 
 /// A submission whose report has not been read back yet.
 pub type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
-
-/// What the last report that was read told.
-#[derive(Debug, Default)]
-struct Reported {
-    ring_head: Cell<u32>,
-    steps: Cell<u32>,
-}
 
 /// A model on a device.
 #[derive(Debug)]
@@ -292,49 +285,8 @@ impl Runner {
         self.search_first = step::write_memory(&self.device, &self.buffers, &setup.memory)?;
         let record = choose::Params { len: self.program.vocabulary_len, hash: u32::from(setup.hash_logits) };
         self.step.configure(&self.device, &self.buffers, record, self.search_first)?;
-        self.reported.ring_head.set(0);
-        self.reported.steps.set(0);
+        self.reported.reset();
         self.committed.reset(0);
-        Ok(())
-    }
-
-    /// Copies rows that the last step accepted to the cache, if there may be any: before anything but another
-    /// step reads it.
-    fn flush(&mut self) -> Result<(), GpuError> {
-        if !self.is_unflushed {
-            return Ok(());
-        }
-        self.device.health()?;
-        // The request is over; the copies run all the same, and nothing else does.
-        let end_offset = 4 * 3;
-        let control = self.buffers.get(BufferOwner::Control)?;
-        self.device.queue().write_buffer(control, end_offset, bytemuck::bytes_of(&1u32));
-        let mut encoder = self
-            .device
-            .raw()
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("flush") });
-        let mut recorder = Recorder {
-            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
-            pipelines: &self.resolved,
-            dispatches: 0,
-        };
-        let recorded = self.copy_accepted(&mut recorder);
-        drop(recorder);
-        recorded?;
-        self.device.submit(encoder.finish());
-        self.is_unflushed = false;
-        Ok(())
-    }
-
-    /// The second layer of every tree step's head dispatches.
-    fn copy_accepted(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
-        for op in &self.body {
-            if let Lowered::Heads(heads) = op {
-                for (groups_x, bind) in &heads.tree {
-                    recorder.dispatch(bind.kernel, &bind.group, [*groups_x, DEPTH_MAX, 2])?;
-                }
-            }
-        }
         Ok(())
     }
 
@@ -369,53 +321,6 @@ impl Runner {
         queue.write_buffer(history, 4 * u64::from(MEMORY_TOKENS + base), bytemuck::cast_slice(tokens));
         self.committed.reset(base + live);
         Ok(self.batch(live, Product::for_prompt(live), Rows::Prompt, base + live))
-    }
-
-    /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
-    /// Submitted when called, so that the next window can follow before this one is read. The width must have
-    /// been prepared.
-    pub fn window(&mut self, steps: u32, width: Width) -> Result<PendingReport, GpuError> {
-        let first = self.committed.get();
-        let growth = width.tokens_max();
-        self.committed.submit(steps * growth);
-        // A tree step copies what the one before accepted; plain steps do not.
-        let copies = self.is_unflushed && width == Width::Off;
-        self.is_unflushed = width != Width::Off;
-        self.submit(Some(steps * growth), |runner, recorder| {
-            if copies {
-                runner.copy_accepted(recorder)?;
-            }
-            for step in 0..steps {
-                let committed = first + step * growth;
-                match width {
-                    Width::Off => runner.plain_step(recorder, committed)?,
-                    Width::Nodes(nodes) => runner.tree_step(recorder, nodes, committed)?,
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn plain_step(&self, recorder: &mut Recorder, committed: u32) -> Result<(), GpuError> {
-        let batch = self.batch(1, Product::Lane(1), Rows::Plain, committed + 1);
-        for op in &self.body {
-            recorder.op(op, batch)?;
-        }
-        recorder.multiply(&self.head, batch.product, batch)?;
-        self.step.commit(recorder, accept::Form::Plain, 1)
-    }
-
-    /// A step whose root is at most at position `committed`.
-    fn tree_step(&self, recorder: &mut Recorder, nodes: u32, committed: u32) -> Result<(), GpuError> {
-        let last = committed.min(self.plan.cache_rows - 1);
-        self.step.draft(recorder, nodes, Search { first: self.search_first, last })?;
-        let deepest = committed + Width::Nodes(nodes).tokens_max();
-        let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, deepest);
-        for op in &self.body {
-            recorder.op(op, batch)?;
-        }
-        recorder.multiply(&self.head_all, batch.product, batch)?;
-        self.step.commit(recorder, accept::Form::Tree, nodes)
     }
 
     /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for
@@ -501,7 +406,7 @@ impl Runner {
         Ok(async move {
             let words = words.await;
             slot.set(false);
-            let report = report(&words?, &reported, dispatches)?;
+            let report = reported.take(&words?, dispatches)?;
             if let Some(growth) = growth {
                 committed.confirm(report.control.committed, growth);
             }
@@ -513,22 +418,3 @@ impl Runner {
 
 /// Rows of a position table written at once.
 const ROPE_ROWS: u32 = 1024;
-
-fn report(words: &[u32], reported: &Reported, dispatches: u32) -> Result<WindowReport, GpuError> {
-    let control = ControlBlock::from_words(words)
-        .ok_or_else(|| GpuError::Lost { reason: "the readback is too short".into() })?;
-    let ring = &words[RING_WORD as usize..];
-    let hash_ring = &words[HASHES_WORD as usize..];
-    let slots = || (reported.ring_head.get()..control.ring_head).map(|t| (t % RING_LEN) as usize);
-    let tokens = slots().map(|slot| ring[slot]).collect();
-    let hashes = slots().map(|slot| hash_ring[slot]).collect();
-    let records = &words[RECORDS_WORD as usize..];
-    let step = |s: u32| {
-        let at = (s % RECORDS * RECORD_WORDS) as usize;
-        StepRecord::from_words([records[at], records[at + 1], records[at + 2]])
-    };
-    let steps = (reported.steps.get()..control.steps).map(step).collect();
-    reported.ring_head.set(control.ring_head);
-    reported.steps.set(control.steps);
-    Ok(WindowReport { control, tokens, hashes, steps, dispatches })
-}

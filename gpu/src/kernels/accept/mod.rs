@@ -38,7 +38,8 @@ pub(super) fn shader() -> Result<Shader, RenderError> {
         &["accept"],
         context! {
             end_ids_word => END_IDS_WORD, ring_word => RING_WORD, ring_len => RING_LEN,
-            hashes_word => HASHES_WORD, records_word => RECORDS_WORD, records => RECORDS, memory_tokens => MEMORY_TOKENS,
+            hashes_word => HASHES_WORD, records_word => RECORDS_WORD, records => RECORDS,
+            memory_tokens => MEMORY_TOKENS,
             expected_word => EXPECTED_WORD, visited_word => VISITED_WORD, choices_word => CHOICES_WORD,
             path_word => PATH_WORD, depth_max => DEPTH_MAX, ancestor_stride => ANCESTOR_STRIDE,
         },

@@ -11,7 +11,7 @@ use minijinja::context;
 pub(super) fn shader() -> Result<Shader, RenderError> {
     render(
         "draft".into(),
-        &["draft"],
+        &["draft", "draft_learn", "draft_trie"],
         context! {
             memory_tokens => MEMORY_TOKENS, positions => SCAN_POSITIONS, kept => SCAN_KEPT,
             candidates => SCAN_GROUPS_MAX * SCAN_KEPT, branches => MATCHES_MAX, depth_max => DEPTH_MAX,

@@ -75,6 +75,7 @@ fn all_ways() -> Vec<Way> {
 /// Runs every prompt in every way and prints a line per way.
 pub async fn measure_suite(handle: &EngineHandle, options: &BenchOptions, path: &Path) -> Result<()> {
     let prompts = read_suite(path)?;
+    ensure!(!prompts.is_empty(), "{} holds no prompt", path.display());
     let ways = if options.ways.is_empty() { all_ways() } else { options.ways.clone() };
     let mut totals = vec![WayTotals::default(); ways.len()];
     let mut recordings = String::new();

@@ -21,10 +21,10 @@ use fanlight_messages::program::{MatrixId, Program, VectorId};
 
 use crate::backend::{Backend, BackendModel};
 
-/// An open GPU device.
+/// An open GPU device; clones share it, and the one that replaces it.
 #[derive(Debug, Clone)]
 pub struct GpuBackend {
-    device: RefCell<Device>,
+    device: Rc<RefCell<Device>>,
     preference: AdapterPreference,
 }
 
@@ -36,7 +36,7 @@ impl GpuBackend {
     pub async fn open(preference: AdapterPreference) -> Result<Self, DeviceError> {
         let device =
             Device::open(preference).await.map_err(|error| device_error(error, "opening the device"))?;
-        Ok(Self { device: RefCell::new(device), preference })
+        Ok(Self { device: Rc::new(RefCell::new(device)), preference })
     }
 
     /// The device that is open now.

@@ -44,8 +44,8 @@ pub const EVIDENCES: u32 = 3;
 pub const FLOOR: u32 = 64;
 /// An observation moves a reliability by this part (a power of two) of what it was off by.
 pub const RATE_SHIFT: u32 = 5;
-/// Where learning starts, 0.16: [order][evidence]. Learned from the replies of one model to the learning half
-/// of the workload; what is learned in use soon replaces it.
+/// Where learning starts, 0.16, by order and evidence. Learned from the replies of one model to the learning
+/// half of the workload; what is learned in use soon replaces it.
 pub const RELIABILITIES: [[u32; EVIDENCES as usize]; ORDERS as usize] = [
     [42_326, 61_725, 36_782],
     [17_425, 41_857, 13_354],

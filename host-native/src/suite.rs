@@ -1,5 +1,5 @@
-//! `fanlight bench --suite`: the same prompts decoded in every way, one after the other, on a warm device. All
-//! ways must give the same ids and the same hash of logits.
+//! `fanlight bench --suite`: the same prompts decoded in every way, one after the other, on a warm device.
+//! All ways must give the same ids and the same hash of logits.
 
 use std::fs;
 use std::path::Path;
@@ -159,7 +159,8 @@ fn compare(prompt: &SuitePrompt, way: Way, first: &Reply, reply: &Reply) -> Resu
     }
     let alike = first.ids.iter().zip(&reply.ids).take_while(|(a, b)| a == b).count();
     bail!(
-        "{}: {way} is not lossless: {alike} tokens agree with the first way, of {} ({:?}, {:?}) and {} ({:?}, {:?})",
+        "{}: {way} is not lossless: {alike} tokens agree with the first way, of {} ({:?}, {:?}) and {} \
+         ({:?}, {:?})",
         prompt.id,
         first.ids.len(),
         first.finished.reason,

@@ -29,8 +29,8 @@ fn prompt(len: u32) -> Vec<u32> {
 }
 
 /// A memory whose every match is followed by the true continuation, at most `right` tokens long, and then by
-/// tokens that the model did not choose. `usize::MAX` is always right, 0 always wrong: there only single tokens
-/// are matched, since longer contexts tell the reply to matches that begin inside them.
+/// tokens that the model did not choose. `usize::MAX` is always right, 0 always wrong: there only single
+/// tokens are matched, since longer contexts tell the reply to matches that begin inside them.
 fn memory_right_for(prompt: &[u32], reply: &[u32], right: usize) -> Rc<[u32]> {
     let all: Vec<u32> = prompt.iter().chain(reply).copied().collect();
     let matched = if right == 0 { 1 } else { 8 };

@@ -150,9 +150,7 @@ fn replay_reply(history: &mut History, output: &[u32], drafter: &mut dyn Drafter
     history.extend(&[*first]);
     while !rest.is_empty() {
         let tree = drafter.draft(history);
-        let path = tree.walk(width, rest);
-        let visits: Vec<Visit> =
-            path.iter().zip(rest).map(|(node, choice)| Visit { node: *node, choice: *choice }).collect();
+        let visits = tree.visits(width, rest);
         drafter.learn(&tree, &visits);
         let (emitted, left) = rest.split_at(visits.len());
         history.extend(emitted);

@@ -65,6 +65,14 @@ pub const ANCESTOR_BYTES: u64 = 4 * (NODES_MAX * ANCESTOR_STRIDE) as u64;
 /// Widths of a tree step, the root included: the decode buckets.
 pub const WIDTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
+/// The session memory as it lies in the history, right before the context: the newest of its tokens, and a
+/// separator behind them so that the context never continues what memory ends with.
+pub fn memory_words(memory: &[u32]) -> Vec<u32> {
+    let memory = memory.strip_suffix(&[SEPARATOR]).unwrap_or(memory);
+    let oldest = memory.len().saturating_sub(MEMORY_TOKENS as usize - 1);
+    [&memory[oldest..], &[SEPARATOR]].concat()
+}
+
 /// How many nodes a step verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Width {

@@ -41,9 +41,7 @@ impl Runner {
 
     fn plain_step(&self, recorder: &mut Recorder, committed: u32) -> Result<(), GpuError> {
         let batch = self.batch(1, Product::Lane(1), Rows::Plain, committed + 1);
-        for op in &self.body {
-            recorder.op(op, batch)?;
-        }
+        self.forward(recorder, batch)?;
         recorder.multiply(&self.head, batch.product, batch)?;
         self.step.commit(recorder, accept::Form::Plain, 1)
     }
@@ -54,9 +52,7 @@ impl Runner {
         self.step.draft(recorder, nodes, Search { first: self.search_first, last })?;
         let deepest = committed + Width::Nodes(nodes).tokens_max();
         let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, deepest);
-        for op in &self.body {
-            recorder.op(op, batch)?;
-        }
+        self.forward(recorder, batch)?;
         recorder.multiply(&self.head_all, batch.product, batch)?;
         self.step.commit(recorder, accept::Form::Tree, nodes)
     }
@@ -71,18 +67,7 @@ impl Runner {
         // The request is over; the copies run all the same, and nothing else does.
         let control = self.buffers.get(BufferOwner::Control)?;
         self.device.queue().write_buffer(control, END_OFFSET, bytemuck::bytes_of(&1u32));
-        let mut encoder = self
-            .device
-            .raw()
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("flush") });
-        let mut recorder = Recorder {
-            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
-            pipelines: &self.resolved,
-            dispatches: 0,
-        };
-        let recorded = self.copy_accepted(&mut recorder);
-        drop(recorder);
-        recorded?;
+        let (encoder, _) = self.record("flush", |runner, recorder| runner.copy_accepted(recorder))?;
         self.device.submit(encoder.finish());
         self.is_unflushed = false;
         Ok(())

@@ -220,11 +220,16 @@ impl Runner {
             return Err(step::wrong_width(nodes));
         }
         let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1);
+        self.compile_step(batch).await
+    }
+
+    /// Compiles everything that a step of this batch needs, where it is new.
+    async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
         let mut kernels = StepKernels::ALL.to_vec();
         for op in &self.body {
             encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
         }
-        let head = |page| batch.product.kernel(page, nodes, batch.packed_dot).0;
+        let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         kernels.extend(self.head_all.iter().map(head));
         self.resolve(kernels, &mut |_, _| ()).await
     }
@@ -295,9 +300,7 @@ impl Runner {
     pub fn prefill(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<PendingReport, GpuError> {
         let batch = self.write_prompt(base, tokens)?;
         self.submit(None, |runner, recorder| {
-            for op in &runner.body {
-                recorder.op(op, batch)?;
-            }
+            runner.forward(recorder, batch)?;
             if !choose {
                 return Ok(());
             }
@@ -335,9 +338,7 @@ impl Runner {
         let kernels: Vec<_> = self.head_all.iter().map(kernel).collect();
         self.resolve(kernels, &mut |_, _| ()).await?;
         let report = self.submit(None, |runner, recorder| {
-            for op in &runner.body {
-                recorder.op(op, batch)?;
-            }
+            runner.forward(recorder, batch)?;
             recorder.multiply(&runner.head_all, batch.product, batch)
         })?;
         report.await?;
@@ -367,6 +368,30 @@ impl Runner {
         self.device.read_buffer(self.buffers.get(BufferOwner::Value(value))?, 4 * len as u64).await
     }
 
+    /// Every op of the forward pass but the head.
+    fn forward(&self, recorder: &mut Recorder, batch: Batch) -> Result<(), GpuError> {
+        self.body.iter().try_for_each(|op| recorder.op(op, batch))
+    }
+
+    /// Records one compute pass; gives it with the number of its dispatches.
+    fn record(
+        &self,
+        label: &str,
+        record: impl FnOnce(&Self, &mut Recorder) -> Result<(), GpuError>,
+    ) -> Result<(wgpu::CommandEncoder, u32), GpuError> {
+        let descriptor = wgpu::CommandEncoderDescriptor { label: Some(label) };
+        let mut encoder = self.device.raw().create_command_encoder(&descriptor);
+        let mut recorder = Recorder {
+            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
+            pipelines: &self.resolved,
+            dispatches: 0,
+        };
+        let recorded = record(self, &mut recorder);
+        let dispatches = recorder.dispatches;
+        drop(recorder);
+        recorded.map(|()| (encoder, dispatches))
+    }
+
     /// Records and submits; `growth` is what a window may commit at most.
     fn submit(
         &self,
@@ -379,19 +404,7 @@ impl Runner {
             .find(|(_, slot)| !slot.get())
             .ok_or(GpuError::NoReadbackSlot { slots: self.slots.len() })?;
         let readback = self.buffers.get(BufferOwner::Readback(index))?;
-        let mut encoder = self
-            .device
-            .raw()
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("window") });
-        let mut recorder = Recorder {
-            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
-            pipelines: &self.resolved,
-            dispatches: 0,
-        };
-        let recorded = record(self, &mut recorder);
-        let dispatches = recorder.dispatches;
-        drop(recorder);
-        recorded?;
+        let (mut encoder, dispatches) = self.record("window", record)?;
         encoder.copy_buffer_to_buffer(
             self.buffers.get(BufferOwner::Control)?,
             0,

@@ -14,25 +14,14 @@ struct Params {
 @group(0) @binding(7) var<storage, read_write> control: array<u32>;
 @group(0) @binding(8) var<uniform> params: Params;
 
-const COMMITTED = 0u;
-const LIVE = 1u;
-const CONTEXT = 2u;
-const END = 3u;
-const MEMORY = {{ memory_tokens }}u;
 const POSITIONS = {{ positions }}u;
 const KEPT = {{ kept }}u;
 const CANDIDATES = {{ candidates }}u;
 const BRANCHES = {{ branches }}u;
-const DEPTHS = {{ depth_max }}u;
 const NODES = {{ nodes_max }}u;
-const EXPECTED = {{ expected_word }}u;
-const VISITED = {{ visited_word }}u;
-const CHOICES = {{ choices_word }}u;
-const VISITED_NODES = {{ path_word }}u;
 const RELIABILITIES = {{ reliability_word }}u;
 const RECORDS = {{ nodes_word }}u;
 const RECORD = {{ node_words }}u;
-const STRIDE = {{ ancestor_stride }}u;
 const SEPARATOR = 0xffffffffu;
 const ONE = 0xffffu;
 
@@ -68,7 +57,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
   learn(t);
   let root = MEMORY + committed;
   // A node at depth d sits at position committed + d, which must be inside the context.
-  let depths = min(workgroupUniformLoad(&context_len) - committed - 1u, DEPTHS);
+  let depths = min(workgroupUniformLoad(&context_len) - committed - 1u, DEPTH_MAX);
   let groups = root / POSITIONS - params.first / POSITIONS + 1u;
   for (var i = t; i < min(groups * KEPT, CANDIDATES); i += 256u) { push(matches[i]); }
   workgroupBarrier();
@@ -77,27 +66,27 @@ fn main(@builtin(local_invocation_index) t: u32) {
   if (t == 0u) { atomicStore(&list_len, 0u); }
   if (t < branches) { load_branch(t, root); }
   workgroupBarrier();
-  for (var depth = 0u; depth < DEPTHS; depth++) {
+  for (var depth = 0u; depth < DEPTH_MAX; depth++) {
     if (t < branches) { find_alike(t, depth); }
     workgroupBarrier();
   }
-  for (var i = t; i < branches * DEPTHS; i += 256u) {
-    let b = i / DEPTHS;
-    let depth = i % DEPTHS;
+  for (var i = t; i < branches * DEPTH_MAX; i += 256u) {
+    let b = i / DEPTH_MAX;
+    let depth = i % DEPTH_MAX;
     if (first_alike[i] == b && branch_tokens[i] != SEPARATOR) {
       let above = select(0u, first_alike[max(i, 1u) - 1u], depth > 0u);
       conditional[i] = conditional_of(count(branches, above, b, depth));
     }
   }
   workgroupBarrier();
-  for (var i = t; i < branches * DEPTHS; i += 256u) {
-    let b = i / DEPTHS;
-    let depth = i % DEPTHS;
+  for (var i = t; i < branches * DEPTH_MAX; i += 256u) {
+    let b = i / DEPTH_MAX;
+    let depth = i % DEPTH_MAX;
     node_of[i] = 0u;
     if (first_alike[i] == b && branch_tokens[i] != SEPARATOR && depth < depths) {
       var probability = ONE;
       for (var d = 0u; d <= depth; d++) {
-        probability = (probability * conditional[first_alike[b * DEPTHS + d] * DEPTHS + d]) >> 16u;
+        probability = (probability * conditional[first_alike[b * DEPTH_MAX + d] * DEPTH_MAX + d]) >> 16u;
       }
       if (probability > 0u) { push((probability << 9u) | ((7u - depth) << 6u) | (63u - b)); }
     }
@@ -107,7 +96,7 @@ fn main(@builtin(local_invocation_index) t: u32) {
   workgroupBarrier();
   if (t > 0u && t < nodes) {
     let place = place_of(chosen[t - 1u]);
-    node_of[place.x * DEPTHS + place.y] = t;
+    node_of[place.x * DEPTH_MAX + place.y] = t;
   }
   workgroupBarrier();
   if (t == 0u) {

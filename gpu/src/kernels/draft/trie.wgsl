@@ -20,23 +20,23 @@ fn load_branch(b: u32, root: u32) {
   lens[b] = chosen[b] >> 16u;
   let start = (chosen[b] & 0xffffu) + 1u;
   var is_over = false;
-  for (var depth = 0u; depth < DEPTHS; depth++) {
+  for (var depth = 0u; depth < DEPTH_MAX; depth++) {
     let at = start + depth;
     var token = SEPARATOR;
     if (!is_over) {
-      if (at > root) { token = branch_tokens[b * DEPTHS + at - root - 1u]; }
+      if (at > root) { token = branch_tokens[b * DEPTH_MAX + at - root - 1u]; }
       else { token = history[at]; }
     }
     is_over = is_over || token == SEPARATOR;
-    branch_tokens[b * DEPTHS + depth] = token;
+    branch_tokens[b * DEPTH_MAX + depth] = token;
   }
 }
 
 fn find_alike(b: u32, depth: u32) {
-  let at = b * DEPTHS + depth;
+  let at = b * DEPTH_MAX + depth;
   var first = b;
   for (var k = 0u; k < b; k++) {
-    let other = (b - 1u - k) * DEPTHS + depth;
+    let other = (b - 1u - k) * DEPTH_MAX + depth;
     let same_above = depth == 0u || first_alike[max(other, 1u) - 1u] == first_alike[max(at, 1u) - 1u];
     if (same_above && branch_tokens[other] == branch_tokens[at]) { first = b - 1u - k; }
   }
@@ -48,12 +48,12 @@ fn count(branches: u32, above: u32, own: u32, depth: u32) -> Counts {
   var counts = Counts(vec2<u32>(0u), vec2<u32>(0u), 0u);
   var leader = SEPARATOR;
   for (var b = 0u; b < branches; b++) {
-    let at = b * DEPTHS + depth;
+    let at = b * DEPTH_MAX + depth;
     let is_sibling = depth == 0u || first_alike[max(at, 1u) - 1u] == above;
     if (is_sibling && branch_tokens[at] != SEPARATOR) {
       let first = first_alike[at];
       leader = select(leader, first, leader == SEPARATOR);
-      let order = min(lens[b] + depth, DEPTHS);
+      let order = min(lens[b] + depth, DEPTH_MAX);
       let ones = up_to(order);
       counts.onward += ones;
       counts.through += select(vec2<u32>(0u), ones, first == own);
@@ -74,17 +74,17 @@ fn emit_node(n: u32, branches: u32, depths: u32) {
   let at = RECORDS + n * RECORD;
   ancestors[n * STRIDE] = 0u;
   for (var d = 0u; d <= depth; d++) {
-    ancestors[n * STRIDE + d + 1u] = node_of[first_alike[b * DEPTHS + d] * DEPTHS + d];
+    ancestors[n * STRIDE + d + 1u] = node_of[first_alike[b * DEPTH_MAX + d] * DEPTH_MAX + d];
   }
   ancestors[n * STRIDE + 32u] = depth + 1u;
   var above = 0u;
   var parent = 0u;
   if (depth > 0u) {
-    above = first_alike[b * DEPTHS + depth - 1u];
-    parent = node_of[above * DEPTHS + depth - 1u];
+    above = first_alike[b * DEPTH_MAX + depth - 1u];
+    parent = node_of[above * DEPTH_MAX + depth - 1u];
   }
   let counts = count(branches, above, b, depth);
-  tokens[n] = branch_tokens[b * DEPTHS + depth];
+  tokens[n] = branch_tokens[b * DEPTH_MAX + depth];
   draft[at] = parent;
   draft[at + 1u] = key >> 9u;
   draft[at + 2u] = counts.through.x;

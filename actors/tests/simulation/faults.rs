@@ -60,6 +60,27 @@ fn a_lost_device_is_opened_again_and_the_reply_goes_on() {
     }
 }
 
+/// What was evaluated again is journalled again: the conversation goes on from the cache, not from nothing.
+#[test]
+fn after_a_resumed_reply_its_beginning_is_reused() {
+    for after in 0..20 {
+        with_engine(after, |rig, _| async move {
+            let at = rig.device.state.borrow().submissions + after;
+            rig.device.state.borrow_mut().faults.insert(at, Fault::Lose);
+            let reply = rig.check_reply(request(&ids(5), 30)).await.ids;
+            if rig.device.state.borrow().reopened == 0 {
+                // The device went when the reply was complete, or later.
+                return;
+            }
+            let longer = [ids(5), reply.clone(), vec![7, 7]].concat();
+            let mut generation = rig.handle.generate(request(&longer, 10)).await.unwrap();
+            assert_eq!(generation.started.reused_tokens as usize, 150 + reply.len() - 1, "lost at {after}");
+            let ended = crate::rig::collect(&mut generation).await;
+            assert_eq!(ended.ids, rig.reference(&longer, 10).0);
+        });
+    }
+}
+
 #[test]
 fn a_stop_text_and_a_limit_hold_across_a_lost_device() {
     with_engine(3, |rig, _| async move {

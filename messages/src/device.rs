@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::control::{ControlBlock, StepRecord};
+use crate::sampling::Sampling;
 
 /// What is known of the machine that runs a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,11 @@ pub struct RequestSetup {
     /// Replies that drafts may be made from, newest last, a
     /// [`SEPARATOR`](crate::draft::SEPARATOR) behind each. They never change what is decoded.
     pub memory: Rc<[u32]>,
+    /// How tokens are chosen.
+    pub sampling: Rc<Sampling>,
+    /// Position of the reply's first token: what lies before is its prompt, also when an interrupted reply
+    /// goes on.
+    pub generated_from: u32,
 }
 
 /// A finished submission: a prompt batch or a window of steps.

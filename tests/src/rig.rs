@@ -190,6 +190,7 @@ impl Rig {
     /// Greedy decoding: prompt in batches, then windows, two in flight.
     pub fn greedy(&mut self, prompt: &[u32], way: Way, setup: &RequestSetup) -> anyhow::Result<GreedyRun> {
         block_on(self.runner.prepare(way.width))?;
+        block_on(self.runner.prepare_sampling(&setup.sampling))?;
         self.runner.begin(setup)?;
         let mut run = GreedyRun { ids: Vec::new(), hashes: Vec::new(), hash: 0, end: 0, steps: Vec::new() };
         let mut at = way.base;

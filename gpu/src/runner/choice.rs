@@ -74,6 +74,8 @@ struct Plan {
     adjusts: bool,
     passes: usize,
     draws: bool,
+    /// Logits of a row.
+    len: u32,
 }
 
 impl Choice {
@@ -134,11 +136,12 @@ impl Choice {
     /// Chooses a token for each row.
     pub(super) fn record(&self, recorder: &mut Recorder, form: Form, rows: u32) -> Result<(), GpuError> {
         let grid = [choose::SLICES, rows, 1];
-        let Plan { adjusts, passes, draws } = self.plan;
+        let Plan { adjusts, passes, draws, len } = self.plan;
         match adjusts {
             true => self.adjust.dispatch(recorder, form as usize, grid)?,
             false => self.largest(recorder, rows)?,
         }
+        let grid = weigh::grid(len, rows);
         (0..passes).try_for_each(|pass| self.weigh.dispatch(recorder, pass, grid))?;
         if draws { self.sample.dispatch(recorder, form as usize, grid) } else { Ok(()) }
     }
@@ -158,7 +161,8 @@ impl Choice {
     ) -> Result<(), GpuError> {
         let sampling = &setup.sampling;
         let passes = weigh::passes(sampling, len);
-        let plan = Plan { adjusts: sampling.adjusts(), passes: passes.len(), draws: sampling.is_drawn() };
+        let plan =
+            Plan { adjusts: sampling.adjusts(), passes: passes.len(), draws: sampling.is_drawn(), len };
         self.plan = plan;
         let (queue, params) = (device.queue(), buffers.get(BufferOwner::Params)?);
         let hash = u32::from(setup.hash_logits);

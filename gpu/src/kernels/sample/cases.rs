@@ -33,7 +33,7 @@ async fn run(lab: &Lab, row: &[f32], options: &SamplingOptions, form: Form, cont
     let bindings =
         [(0, &logits), (1, &partials), (4, &ancestors), (5, &selection), (6, &words), (7, &control)];
     let passes = weigh::passes(&sampling, len);
-    let grid = [choose::SLICES, ROWS, 1];
+    let grid = weigh::grid(len, ROWS);
     for params in &passes {
         lab.run(Kernel::Weigh, &bindings, *params, grid).await.expect("a run");
     }

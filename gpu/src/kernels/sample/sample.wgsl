@@ -1,6 +1,6 @@
 // Draws a token for each row: of the candidates that top-k, top-p and min-p leave, the one with the largest
 // logit / temperature + Gumbel noise, which has it with the probability of the softmax (Gumbel 1954). Leaves
-// the best of each slice where the choice kernel left its largest logit. Grid: 64 slices × rows; a thread
+// the best of each slice where the choice kernel left its largest logit. Grid: slices × rows; a thread
 // takes four ids at a time, which share their noise.
 struct Params {
   len: u32,
@@ -47,12 +47,15 @@ fn equal_limit(row: u32, t: u32, start: u32, end: u32, s: Selection) -> u32 {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) t: u32) {
   if (control.end != 0u || group.y >= control.live) { return; }
   let row = group.y;
-  let slice_len = (params.len + 255u) / 256u * 4u;
-  let start = min(group.x * slice_len, params.len);
+  let slice_len = slice_len_of(params.len);
+  let start = group.x * slice_len;
   let end = min(start + slice_len, params.len);
+  // Slices beyond these hold nothing any more.
+  if (group.x == 0u && t >= groups.x && t < 64u) { partials[(row * 64u + t) * 4u + 1u] = 0xffffffffu; }
   let largest = row_largest(row, t);
   if (t == 0u) { found = everything(); }
   workgroupBarrier();

@@ -2,6 +2,9 @@
 const VALUE_MAX = 3.4028234e38;
 const MASS_ONE = 1073741824.0;   // 2^30, the mass of the largest logit
 
+// Ids of a slice, a multiple of four: at most 64 slices, none shorter than a workgroup at four ids a thread.
+fn slice_len_of(len: u32) -> u32 { return max((len + 255u) / 256u * 4u, 1024u); }
+
 // Bounded, and the lowest value in place of what is not a number.
 fn clean(bits: u32) -> f32 {
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return -VALUE_MAX; }

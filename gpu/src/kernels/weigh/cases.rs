@@ -6,7 +6,7 @@ use fanlight_messages::sampling::{
     SamplingOptions,
 };
 
-use super::{Params, Stage, passes, twin};
+use super::{Params, Stage, grid, passes, twin};
 use crate::kernels::testing::{block_on, control, ended, lab};
 use crate::kernels::{Kernel, choose};
 use crate::lab::{Lab, LabBuffer, Noise};
@@ -39,7 +39,9 @@ impl Row {
         let bindings =
             [(0, &self.logits), (1, &self.partials), (5, &self.selection), (6, &sampling), (7, &control)];
         for params in passes {
-            lab.run(Kernel::Weigh, &bindings, *params, [choose::SLICES, 1, 1]).await.expect("a run");
+            lab.run(Kernel::Weigh, &bindings, *params, grid(self.values.len() as u32, 1))
+                .await
+                .expect("a run");
         }
         lab.read(&self.selection, SELECTION_ROW_WORDS as usize).await.expect("a readback")
     }

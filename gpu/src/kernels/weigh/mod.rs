@@ -32,6 +32,12 @@ pub struct Params {
     pub level: u32,
 }
 
+/// Workgroups of a pass, or of a draw, over `rows` rows of `len` logits: the shader cuts slices alike.
+pub fn grid(len: u32, rows: u32) -> [u32; 3] {
+    let slice_len = (len.div_ceil(256) * 4).max(1024);
+    [len.div_ceil(slice_len), rows, 1]
+}
+
 /// The passes that a request needs over rows of `len` logits, in order.
 pub fn passes(sampling: &Sampling, len: u32) -> Vec<Params> {
     let stages =

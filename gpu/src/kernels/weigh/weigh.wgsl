@@ -1,5 +1,5 @@
 // One pass over the rows of logits on the way to the cuts of top-k and top-p: takes what the pass before has
-// found, and adds the weights of the candidates by the next digit of their keys. Grid: 64 slices × rows.
+// found, and adds the weights of the candidates by the next digit of their keys. Grid: slices × rows.
 struct Params {
   len: u32,
   pass_index: u32,   // among the passes of this request
@@ -29,15 +29,18 @@ fn add_to_row(at: u32, weight: vec2<u32>) {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) t: u32) {
   if (control.end != 0u || group.y >= control.live) { return; }
   let row = group.y;
+  let slice_len = slice_len_of(params.len);
+  let start = group.x * slice_len;
+  let end = min(start + slice_len, params.len);
+  // The next pass finds its histogram empty; the last of these clears that of the next step's first.
+  let next = histogram_word(row, params.pass_index + 1u);
+  for (var i = group.x * 256u + t; i < 2u * BINS; i += groups.x * 256u) { atomicStore(&selection[next + i], 0u); }
   for (var i = t; i < BINS; i += 256u) { atomicStore(&slice_low[i], 0u); }
   for (var i = t; i < BINS / 2u; i += 256u) { atomicStore(&slice_high[i], 0u); }
-  // The next pass finds its histogram empty; the last of these clears that of the next step's first.
-  if (t < 2u * BINS / 64u) {
-    atomicStore(&selection[histogram_word(row, params.pass_index + 1u) + group.x * (2u * BINS / 64u) + t], 0u);
-  }
   let largest = row_largest(row, t);
   var s = everything();
   if (params.pass_index > 0u) {
@@ -49,9 +52,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
   workgroupBarrier();
   if (group.x == 0u && t == 0u) { store_state(state_word(row, params.pass_index), s); }
-  let slice_len = (params.len + 63u) / 64u;
-  let start = group.x * slice_len;
-  let end = min(start + slice_len, params.len);
   for (var i = start + t; i < end; i += 256u) {
     let value = clean(logits[row * params.len + i]);
     let key = key_of(value);

@@ -1,5 +1,5 @@
-//! Drawn replies: every width, window and draft gives the same ids, logits hash and end, with every option on;
-//! and each token is the one that the reference draws from the model's logits.
+//! Drawn replies: every width, window and draft gives the same ids, logits hash and end, with every option
+//! on; and each token is the one that the reference draws from the model's logits.
 
 use std::collections::BTreeSet;
 use std::io::Cursor;

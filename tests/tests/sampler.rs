@@ -1,5 +1,5 @@
-//! The sampling kernels alone against the exact distribution: chi-square of many draws with a fixed seed, on a
-//! vocabulary of four tokens, a peaked and a flat one.
+//! The sampling kernels alone against the exact distribution: chi-square of many draws with a fixed seed, on
+//! a vocabulary of four tokens, a peaked and a flat one.
 
 use fanlight_gpu::device::{AdapterPreference, Device};
 use fanlight_gpu::kernels::accept::Form;

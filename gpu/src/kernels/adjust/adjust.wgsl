@@ -1,5 +1,5 @@
-// Logit bias and penalties, in place, and what the choice kernel leaves: the largest logit of each slice, ties
-// to the lowest id, and the slice's part of the row hash, which is that of the raw logits.
+// Logit bias and penalties, in place, and what the choice kernel leaves: the largest logit of each slice,
+// ties to the lowest id, and the slice's part of the row hash, which is that of the raw logits.
 //   x = logit + bias;   repeated: x > 0 ? x / r : x · r;   x -= frequency · count + presence · (count > 0)
 // Grid: 64 slices × rows. A slice is walked in tiles of ids; each tile first marks the ids that change.
 struct Params {
@@ -7,9 +7,10 @@ struct Params {
   hash: u32,
   form: u32,   // 0 the last batch of a prompt, 1 a plain step, 2 a tree step
 };
-@group(0) @binding(0) var<storage, read_write> logits: array<f32>;       // [row][id]
-@group(0) @binding(1) var<storage, read_write> partials: array<vec4<u32>>;   // [row][slice] as choose leaves it
-@group(0) @binding(2) var<storage, read> tokens: array<u32>;             // of the nodes
+@group(0) @binding(0) var<storage, read_write> logits: array<f32>;   // [row][id]
+// [row][slice] as choose leaves it
+@group(0) @binding(1) var<storage, read_write> partials: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read> tokens: array<u32>;         // of the nodes
 @group(0) @binding(3) var<storage, read> history: array<u32>;
 @group(0) @binding(4) var<storage, read> ancestors: array<u32>;
 @group(0) @binding(6) var<storage, read> sampling: array<u32>;

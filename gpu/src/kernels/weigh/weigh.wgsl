@@ -38,7 +38,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let end = min(start + slice_len, params.len);
   // The next pass finds its histogram empty; the last of these clears that of the next step's first.
   let next = histogram_word(row, params.pass_index + 1u);
-  for (var i = group.x * 256u + t; i < 2u * BINS; i += groups.x * 256u) { atomicStore(&selection[next + i], 0u); }
+  for (var i = group.x * 256u + t; i < 2u * BINS; i += groups.x * 256u) {
+    atomicStore(&selection[next + i], 0u);
+  }
   for (var i = t; i < BINS; i += 256u) { atomicStore(&slice_low[i], 0u); }
   for (var i = t; i < BINS / 2u; i += 256u) { atomicStore(&slice_high[i], 0u); }
   let largest = row_largest(row, t);

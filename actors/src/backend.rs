@@ -9,6 +9,7 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 
 /// A device that can hold one model.
 pub trait Backend: 'static {
@@ -56,11 +57,12 @@ pub trait BackendModel: 'static {
     /// Creates the pipelines; calls `progress(done, total)` after each.
     fn compile(&mut self, progress: impl FnMut(u64, u64)) -> impl Future<Output = Result<(), DeviceError>>;
 
-    /// Creates what steps of `width` need, where that is new.
+    /// Creates what steps of `width` and the choice of their tokens need, where that is new.
     ///
     /// # Errors
     /// When the width is none that the device can run.
-    fn prepare(&mut self, width: Width) -> impl Future<Output = Result<(), DeviceError>>;
+    fn prepare(&mut self, width: Width, sampling: &Sampling)
+    -> impl Future<Output = Result<(), DeviceError>>;
 
     /// Resets the control block for a request.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;

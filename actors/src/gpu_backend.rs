@@ -18,6 +18,7 @@ use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::{REOPEN_MS_MAX, REOPEN_PAUSE_MS};
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 
 use crate::backend::{Backend, BackendModel, StreamedModel};
 
@@ -138,9 +139,12 @@ impl BackendModel for Runner {
         compiled.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
-    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
-        let prepared = Runner::prepare(self, width).await;
-        prepared.map_err(|error| device_error(error, "compiling pipelines"))
+    async fn prepare(&mut self, width: Width, sampling: &Sampling) -> Result<(), DeviceError> {
+        let prepared = async {
+            Runner::prepare(self, width).await?;
+            self.prepare_sampling(sampling).await
+        };
+        prepared.await.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {

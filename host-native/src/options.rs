@@ -9,6 +9,8 @@ use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
 
+use crate::sampling::SamplingArgs;
+
 /// Language models on this machine's GPU, with the engine that runs them in a web page.
 #[derive(Debug, Parser)]
 #[command(name = "fanlight", version)]
@@ -82,6 +84,9 @@ pub struct RunOptions {
     /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32. Never changes the answer.
     #[arg(long, value_name = "N", default_value = "off", value_parser = parse_width)]
     pub width: Width,
+    /// How tokens are chosen.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
     /// End the reply before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,

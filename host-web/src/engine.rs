@@ -2,10 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::rc::Rc;
 
 use futures::future::{Either, select};
 use futures::pin_mut;
-use js_sys::{Date, Function, Promise};
+use js_sys::{Date, Function, Math, Promise};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -110,7 +111,7 @@ impl Engine {
         #[wasm_bindgen(unchecked_param_type = "(event: ReplyEvent) => Promise<void>")] on_event: Function,
     ) -> Result<JsValue, Failure> {
         let request = request.to_rust().map_err(|error| Failure::request(&error))?;
-        let generated = self.handle.generate(generate_request(request)).await;
+        let generated = self.handle.generate(generate_request(request)?).await;
         let mut generation = generated.map_err(|error| self.failed(error.into()))?;
         let reused_tokens = generation.started.reused_tokens;
         let prompt_tokens = generation.started.prompt_ids.len() as u32;
@@ -227,7 +228,8 @@ async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<M
     Ok(head)
 }
 
-fn generate_request(request: ReplyRequest) -> Generate {
+fn generate_request(request: ReplyRequest) -> Result<Generate, Failure> {
+    let sampling = request.sampling(random_seed()).map_err(|error| Failure::request(&error))?;
     let prompt = match request.prompt {
         PromptText::Plain { text } => Prompt::Raw(text),
         PromptText::Chat { turns } => {
@@ -242,13 +244,19 @@ fn generate_request(request: ReplyRequest) -> Generate {
         }
     };
     let plain = Generate::new(prompt, request.token_limit);
-    Generate {
+    Ok(Generate {
+        sampling: Rc::new(sampling),
         stop: request.stop,
         width: request.width.map_or(Width::Off, Width::Nodes),
         window_steps: request.window_steps.unwrap_or(plain.window_steps),
         windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
         ..plain
-    }
+    })
+}
+
+/// A whole number below 2^53, which a script can hold and ask for again.
+fn random_seed() -> u64 {
+    (Math::random() * 9_007_199_254_740_992.0) as u64
 }
 
 /// The visitor's time, for templates that print a date.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::control::{ControlBlock, StepRecord};
 use crate::draft::Width;
+use crate::sampling::Sampling;
 
 /// What is known of the machine that runs a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +39,11 @@ pub struct RequestSetup {
     /// Replies that drafts may be made from, newest last, a
     /// [`SEPARATOR`](crate::draft::SEPARATOR) behind each. They never change what is decoded.
     pub memory: Rc<[u32]>,
+    /// How tokens are chosen.
+    pub sampling: Rc<Sampling>,
+    /// Position of the reply's first token: what lies before is its prompt, also when an interrupted reply
+    /// goes on.
+    pub generated_from: u32,
 }
 
 /// What a pass evaluates whose weights stream.

@@ -74,6 +74,10 @@ pub enum BufferOwner {
     Control,
     /// Per-slice maxima and hashes of the logits rows.
     ChoicePartials,
+    /// Parameters of the choice.
+    Sampling,
+    /// The cuts of top-k and top-p and how far they are found.
+    Selection,
     /// Session memory and the context's tokens, which drafts are made from.
     History,
     /// Matches of the context's end in the history.

@@ -12,6 +12,7 @@ use fanlight_messages::plan::{
     GpuPlan, PageRange, PlanRequest, StreamPlan, TREE_ROWS,
 };
 use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopeId, ValueId};
+use fanlight_messages::sampling::{SAMPLING_BYTES, SELECTION_PASSES_MAX, SELECTION_ROW_WORDS};
 
 use crate::PlanError;
 use crate::pages::repacked_bytes;
@@ -20,9 +21,9 @@ use crate::pages::repacked_bytes;
 const FLOAT_BYTES: u64 = 4;
 /// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
 const VECTOR_ALIGNMENT: u32 = 4;
-/// Records besides those of the ops: the choice kernel's and the repack kernel's, the accept kernel's three
-/// forms, and the drafting kernels' widths.
-const FIXED_RECORDS: u64 = 2 + 3 + WIDTHS.len() as u64;
+/// Records besides those of the ops: the choice kernel's and the repack kernel's, three forms each of the
+/// kernels that adjust, sample and accept, the passes of a selection, and the drafting kernels' widths.
+const FIXED_RECORDS: u64 = 2 + 3 * 3 + SELECTION_PASSES_MAX as u64 + WIDTHS.len() as u64;
 
 /// Everything of a plan but the weights.
 pub(crate) struct Frame {
@@ -353,10 +354,13 @@ fn draft_buffers(cache_rows: u32) -> [BufferPlan; 4] {
 /// Buffers whose size does not follow the model's shape.
 fn fixed_buffers(request: &PlanRequest, batch_rows: u32) -> Vec<BufferPlan> {
     let choice_bytes = u64::from(request.logits_rows) * CHOICE_SLICES * CHOICE_RECORD_BYTES;
+    let selection_bytes = u64::from(request.logits_rows) * u64::from(SELECTION_ROW_WORDS) * 4;
     let mut buffers = vec![
         BufferPlan { owner: BufferOwner::Tokens, bytes: u64::from(batch_rows) * 4 },
         BufferPlan { owner: BufferOwner::Control, bytes: CONTROL_BYTES },
         BufferPlan { owner: BufferOwner::ChoicePartials, bytes: choice_bytes },
+        BufferPlan { owner: BufferOwner::Sampling, bytes: SAMPLING_BYTES },
+        BufferPlan { owner: BufferOwner::Selection, bytes: selection_bytes },
         BufferPlan { owner: BufferOwner::Faults, bytes: FAULT_BYTES },
     ];
     let readbacks = (0..READBACK_SLOTS).map(BufferOwner::Readback);

@@ -53,6 +53,7 @@ impl PlanTable<'_> {
             BufferOwner::Activation(..) => (7, "activations, quantised"),
             BufferOwner::AttentionPartials => (8, "attention partials"),
             BufferOwner::ChoicePartials => (9, "choice partials"),
+            BufferOwner::Sampling | BufferOwner::Selection => (9, "sampling"),
             BufferOwner::History | BufferOwner::Matches | BufferOwner::Draft | BufferOwner::Ancestors => {
                 (9, "drafts")
             }

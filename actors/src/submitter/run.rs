@@ -42,7 +42,7 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    model.prepare(begin.width).await?;
+    model.prepare(begin.width, &begin.setup.sampling).await?;
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();

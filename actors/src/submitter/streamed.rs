@@ -78,7 +78,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    model.prepare(begin.width).await?;
+    model.prepare(begin.width, &begin.setup.sampling).await?;
     model.begin(&begin.setup)?;
     // Nothing may be submitted ahead of a pass: the next one waits for the same pages.
     let core = RunCore::new(&BeginDecode { windows_in_flight: 1, ..begin.clone() });

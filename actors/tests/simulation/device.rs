@@ -18,6 +18,7 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::random::Random;
 
 use crate::ring::PaperRing;
@@ -403,7 +404,7 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
-    async fn prepare(&mut self, _: Width) -> Result<(), DeviceError> {
+    async fn prepare(&mut self, _: Width, _: &Sampling) -> Result<(), DeviceError> {
         yield_now().await;
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod bound;
 mod buffers;
+mod choice;
 mod decode;
 mod encode;
 mod lower;
@@ -25,6 +26,7 @@ use fanlight_messages::draft::{MEMORY_TOKENS, WIDTHS, Width};
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
 use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorId};
+use fanlight_messages::sampling::Sampling;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -45,7 +47,7 @@ use step::StepKernels;
 use upload::Uploads;
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, accept, choose};
+use crate::kernels::{Kernel, accept};
 
 /// What uploads need, borrowed from a runner field by field.
 macro_rules! upload_target {
@@ -262,6 +264,12 @@ impl Runner {
         self.compile_step(batch).await
     }
 
+    /// Compiles what a request's sampling needs, where that is new.
+    pub async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
+        self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await?;
+        self.step.prepare(&self.device, &self.buffers, &self.resolved, sampling)
+    }
+
     /// Compiles everything that a step of this batch needs, where it is new.
     async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
         let mut kernels = StepKernels::ALL.to_vec();
@@ -330,8 +338,7 @@ impl Runner {
         queue.write_buffer(self.buffers.get(BufferOwner::Control)?, 0, bytemuck::cast_slice(&words));
         queue.write_buffer(self.buffers.get(BufferOwner::Faults)?, 0, &[0; 4]);
         self.search_first = step::write_memory(&self.device, &self.buffers, &setup.memory)?;
-        let record = choose::Params { len: self.program.vocabulary_len, hash: u32::from(setup.hash_logits) };
-        self.step.configure(&self.device, &self.buffers, record, self.search_first)?;
+        self.step.configure(&self.device, &self.buffers, setup, self.search_first)?;
         self.reported.reset();
         self.committed.reset(0);
         Ok(())

@@ -8,6 +8,7 @@ use crate::device::AdapterFacts;
 use crate::draft::{DEPTH_MAX, ORDERS, Width};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::{BATCH_TOKENS_MAX, Budget, GpuPlan, KvFormat};
+use crate::sampling::Sampling;
 
 /// Loads a model in place of the one before. The byte sources travel beside the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,11 +165,13 @@ pub struct Generate {
     pub hash_logits: bool,
     /// Whether what the cache holds of an equal beginning is used.
     pub reuse_prefix: bool,
+    /// How tokens are chosen.
+    pub sampling: Rc<Sampling>,
 }
 
 impl Generate {
     /// With everything else at its default: the loaded batch, the longest windows, no drafts, no stop text,
-    /// no hash, the prefix reused.
+    /// no hash, the prefix reused, always the most likely token.
     pub fn new(prompt: Prompt, token_limit: u32) -> Self {
         Self {
             prompt,
@@ -180,6 +183,7 @@ impl Generate {
             stop: Vec::new(),
             hash_logits: false,
             reuse_prefix: true,
+            sampling: Rc::default(),
         }
     }
 }

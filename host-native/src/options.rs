@@ -9,6 +9,8 @@ use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
 
+use crate::files::Reads;
+
 use crate::sampling::SamplingArgs;
 
 /// Language models on this machine's GPU, with the engine that runs them in a web page.
@@ -78,9 +80,6 @@ pub struct RunOptions {
     /// What the model may take on the GPU.
     #[command(flatten)]
     pub budget: BudgetOptions,
-    /// Read the file past the operating system's cache: for a model larger than the memory (Linux).
-    #[arg(long)]
-    pub direct: bool,
     /// Host memory that keeps streamed pages between passes, MiB.
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub cache_mib: u64,
@@ -137,6 +136,9 @@ pub struct BudgetOptions {
     /// Largest page that streams, MiB, 4 to 64 [default: that of the preset].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..=64))]
     pub page_mib: Option<u64>,
+    /// Read the file past the operating system's cache: for a model larger than the memory (Linux).
+    #[arg(long)]
+    pub direct: bool,
 }
 
 impl BudgetOptions {
@@ -151,6 +153,11 @@ impl BudgetOptions {
             budget.page_bytes = mib << 20;
         }
         Some(budget)
+    }
+
+    /// How the file is read.
+    pub fn reads(&self) -> Reads {
+        if self.direct { Reads::Direct } else { Reads::Cached }
     }
 
     /// Prompt tokens per submission: as asked for, or the preset's.

@@ -1,8 +1,8 @@
 //! The controller actor: hears what windows cost, latches the plan of the next ones.
 
 use fanlight_messages::protocol::Lane;
-use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow, PlanChosen};
-use fanlight_scheduler::WindowPlanner;
+use fanlight_messages::protocol::controller::{ConfigurePlan, ForgetCosts, ObserveWindow, PlanChosen};
+use fanlight_scheduler::Controller;
 
 use crate::kit::{Latch, Mail, Mailbox};
 
@@ -12,13 +12,15 @@ pub enum ControllerMail {
     Observe(ObserveWindow),
     /// See [`ConfigurePlan`].
     Configure(ConfigurePlan),
+    /// See [`ForgetCosts`].
+    Forget(ForgetCosts),
 }
 
 impl Mail for ControllerMail {
     fn lane(&self) -> Lane {
         match self {
             Self::Observe(_) => Lane::Inbox,
-            Self::Configure(_) => Lane::Control,
+            Self::Configure(_) | Self::Forget(_) => Lane::Control,
         }
     }
 }
@@ -28,16 +30,14 @@ pub async fn controller(
     mut mailbox: Mailbox<ControllerMail>,
     plan: Latch<PlanChosen>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut planner = WindowPlanner::new(plan.get().steps);
+    let mut controller = Controller::default();
     while let Some(mail) = mailbox.next().await {
         match mail {
-            ControllerMail::Observe(window) => planner.observe(window.steps, window.elapsed_us),
-            ControllerMail::Configure(configure) => {
-                planner.limit_steps(configure.steps_max);
-                planner.set_width(configure.width);
-            }
+            ControllerMail::Observe(window) => plan.set(controller.observe(&window)),
+            ControllerMail::Configure(configure) => plan.set(controller.configure(&configure)),
+            // The plan changes when the next request is configured.
+            ControllerMail::Forget(ForgetCosts) => controller.forget(),
         }
-        plan.set(planner.plan());
     }
     Ok(())
 }

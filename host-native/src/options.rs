@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 
@@ -73,9 +73,13 @@ pub struct RunOptions {
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
-    /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32. Never changes the answer.
+    /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32, or auto to choose as it goes.
+    /// Never changes the answer.
     #[arg(long, value_name = "N", default_value = "off", value_parser = parse_width)]
-    pub width: Width,
+    pub width: WidthPolicy,
+    /// Milliseconds of GPU time that a window of steps should not exceed.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub frame_budget: Option<u32>,
     /// End the reply before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
@@ -130,7 +134,7 @@ pub struct BenchOptions {
     /// Decode the prompts of this file in every way instead: JSON lines with id, class, split and message.
     #[arg(long, value_name = "FILE")]
     pub suite: Option<PathBuf>,
-    /// Ways of a suite [default: a readback per token, plain windows, every width]: WIDTH, or
+    /// Ways of a suite [default: a readback per token, plain windows, every width]: WIDTH as of run, or
     /// WIDTH/WINDOW, or WIDTH/WINDOW/IN-FLIGHT.
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = parse_way, requires = "suite")]
     pub ways: Vec<Way>,
@@ -171,7 +175,7 @@ pub struct ReplayOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     /// Nodes per step.
-    pub width: Width,
+    pub width: WidthPolicy,
     /// Steps per window.
     pub steps: u32,
     /// Windows in flight.
@@ -182,20 +186,24 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { width, steps, in_flight } = self;
         let text = match width {
-            Width::Off if (*steps, *in_flight) == (1, 1) => "readback per token".into(),
-            Width::Off => format!("plain, window {steps}"),
-            Width::Nodes(nodes) => format!("width {nodes}, window {steps}"),
+            WidthPolicy::Fixed(Width::Off) if (*steps, *in_flight) == (1, 1) => "readback per token".into(),
+            WidthPolicy::Fixed(Width::Off) => format!("plain, window {steps}"),
+            WidthPolicy::Fixed(Width::Nodes(nodes)) => format!("width {nodes}, window {steps}"),
+            WidthPolicy::Auto { .. } => format!("auto, window {steps}"),
         };
         f.pad(&text)
     }
 }
 
-fn parse_width(text: &str) -> Result<Width, String> {
-    if text == "off" {
-        return Ok(Width::Off);
+fn parse_width(text: &str) -> Result<WidthPolicy, String> {
+    match text {
+        "off" => return Ok(WidthPolicy::Fixed(Width::Off)),
+        "auto" => return Ok(WidthPolicy::Auto { max: NODES_MAX }),
+        _ => {}
     }
     let nodes = text.parse().ok().filter(|nodes| WIDTHS.contains(nodes));
-    nodes.map(Width::Nodes).ok_or_else(|| format!("off or one of {WIDTHS:?} is wanted"))
+    let width = nodes.map(|nodes| WidthPolicy::Fixed(Width::Nodes(nodes)));
+    width.ok_or_else(|| format!("off, auto or one of {WIDTHS:?} is wanted"))
 }
 
 fn parse_way(text: &str) -> Result<Way, String> {

@@ -56,6 +56,7 @@ fn generate_request(options: &RunOptions) -> Generate {
     Generate {
         window_steps: options.window,
         width: options.width,
+        frame_budget_ms: options.frame_budget,
         stop: options.stop.clone(),
         hash_logits: options.json,
         ..Generate::new(prompt, options.token_limit)

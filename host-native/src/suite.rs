@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use fanlight_actors::engine::EngineHandle;
-use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::protocol::engine::*;
 
 use crate::options::{BenchOptions, Way};
@@ -66,9 +66,10 @@ fn read_suite(path: &Path) -> Result<Vec<SuitePrompt>> {
 
 /// The ways of a suite when none is named: a readback per token, plain windows, every width.
 fn all_ways() -> Vec<Way> {
-    let plain = |steps, in_flight| Way { width: Width::Off, steps, in_flight };
+    let plain = |steps, in_flight| Way { width: WidthPolicy::default(), steps, in_flight };
     let mut ways = vec![plain(1, 1), plain(1, 2), plain(2, 2), plain(4, 2)];
-    ways.extend(WIDTHS.into_iter().skip(1).map(|n| Way { width: Width::Nodes(n), steps: 2, in_flight: 2 }));
+    let fixed = |nodes| WidthPolicy::Fixed(Width::Nodes(nodes));
+    ways.extend(WIDTHS.into_iter().skip(1).map(|nodes| Way { width: fixed(nodes), steps: 2, in_flight: 2 }));
     ways
 }
 
@@ -182,7 +183,7 @@ fn recording(prompt: &SuitePrompt, reply: &Reply) -> Value {
 fn print_totals(ways: &[Way], totals: &[WayTotals], prompts: usize, is_json: bool) {
     let ms = |total: &WayTotals| total.us as f64 / 1e3 / total.tokens.max(1) as f64;
     // Speculation is compared with the plain windows of two steps, or with whatever comes first.
-    let is_base = |way: &Way| *way == Way { width: Width::Off, steps: 2, in_flight: 2 };
+    let is_base = |way: &Way| *way == Way { width: WidthPolicy::default(), steps: 2, in_flight: 2 };
     let base = ways.iter().position(is_base).unwrap_or(0);
     let base_ms = totals.get(base).map_or(0.0, ms);
     for (way, total) in ways.iter().zip(totals) {

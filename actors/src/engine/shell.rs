@@ -8,7 +8,7 @@ use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::limits::RUN_EVENTS;
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
-use fanlight_messages::protocol::controller::ConfigurePlan;
+use fanlight_messages::protocol::controller::{ConfigurePlan, ForgetCosts};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::pager::CloseModel;
 use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
@@ -184,6 +184,8 @@ impl Engine {
         };
         match loaded {
             Ok((model, answer)) => {
+                let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
+                told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
                 self.model = Some(model);
                 asked.reply.send(Ok(answer));
             }
@@ -225,7 +227,9 @@ impl Engine {
         let (events, mut run) = stream(RUN_EVENTS);
         let steps_max = request.window_steps;
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
-        let configure = ControllerMail::Configure(ConfigurePlan { steps_max, width: request.width });
+        let frame_budget_us = request.frame_budget_ms.map(|ms| u64::from(ms) * 1000);
+        let configure = ConfigurePlan { steps_max, width: request.width, frame_budget_us };
+        let configure = ControllerMail::Configure(configure);
         self.links.controller.tell(configure).await.map_err(gone("controller"))?;
         let begin = begin_decode(&prepared, self.last_run, request);
         let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, events)).await;

@@ -31,8 +31,6 @@ pub enum Submission {
 pub struct Done {
     /// For the engine.
     pub event: RunEvent,
-    /// Steps, when it was a window.
-    pub steps: Option<u32>,
     /// Whether the reply has ended in it or before it.
     pub has_ended: bool,
 }
@@ -115,20 +113,12 @@ impl RunCore {
         Some(match submission {
             Submission::Prompt { range, .. } => {
                 let tokens = range.len() as u32;
-                Done {
-                    event: RunEvent::PromptEvaluated { tokens, report, elapsed_us },
-                    steps: None,
-                    has_ended,
-                }
+                Done { event: RunEvent::PromptEvaluated { tokens, report, elapsed_us }, has_ended }
             }
             Submission::Window { steps } => {
                 self.steps_in_flight -= steps;
                 self.tokens_left = self.tokens_left.saturating_sub(report.tokens.len() as u32);
-                Done {
-                    event: RunEvent::WindowCompleted { steps, report, elapsed_us },
-                    steps: Some(steps),
-                    has_ended,
-                }
+                Done { event: RunEvent::WindowCompleted { steps, report, elapsed_us }, has_ended }
             }
         })
     }
@@ -148,7 +138,7 @@ impl RunCore {
 mod tests {
     use fanlight_messages::control::ControlBlock;
     use fanlight_messages::device::RequestSetup;
-    use fanlight_messages::draft::Width;
+    use fanlight_messages::draft::WidthPolicy;
     use fanlight_messages::protocol::submitter::RunId;
     use proptest::prelude::*;
 
@@ -171,7 +161,7 @@ mod tests {
             tokens,
             chunk_tokens,
             windows_in_flight: 2,
-            width: Width::Off,
+            width: WidthPolicy::default(),
         }
     }
 

@@ -15,13 +15,15 @@ use fanlight_messages::protocol::telemetry::RecordSample;
 use super::core::{Done, RunCore, Submission};
 use super::shell::{SubmitterLinks, SubmitterMail};
 use crate::backend::BackendModel;
-use crate::kit::{Mailbox, Permit, StreamSender};
+use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 
 /// A submission whose report is awaited; its place in the stream of events is reserved.
 struct InFlight {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
     permit: Permit<RunEvent>,
     submitted_us: u64,
+    /// Width of a window's steps.
+    width: Width,
 }
 
 /// What the run waits for next.
@@ -41,7 +43,9 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    model.prepare(begin.width).await?;
+    for width in begin.width.widths() {
+        model.prepare(width).await?;
+    }
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -51,8 +55,9 @@ pub(super) async fn run<M: BackendModel>(
     loop {
         while let Some(permit) = core.wants_submission().then(|| events.try_reserve()).flatten() {
             match submit(model, begin, &mut core, links) {
-                Ok(report) => {
-                    in_flight.push_back(InFlight { report, permit, submitted_us: links.clock.now_us() });
+                Ok((report, width)) => {
+                    let submitted_us = links.clock.now_us();
+                    in_flight.push_back(InFlight { report, permit, submitted_us, width });
                 }
                 Err(error) => {
                     failure.get_or_insert(error);
@@ -85,7 +90,17 @@ pub(super) async fn run<M: BackendModel>(
                         let elapsed_us = now_us.saturating_sub(completed_us.max(done.submitted_us));
                         completed_us = now_us;
                         if let Some(told) = core.complete(report, elapsed_us) {
-                            tell(told, elapsed_us, links, done.permit);
+                            tell(told, elapsed_us, links, done);
+                            if core.wants_submission() {
+                                // The controller hears of it before the next window takes its plan.
+                                yield_now().await;
+                                // And a stop that came meanwhile is heard before that window too.
+                                while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
+                                    if control(mail) {
+                                        core.stop();
+                                    }
+                                }
+                            }
                         }
                     }
                     Ok(_) => {}
@@ -99,28 +114,27 @@ pub(super) async fn run<M: BackendModel>(
     }
 }
 
+/// A report to come, and the width of the steps that it is about.
+type Submitted = (LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, Width);
+
 /// Submits the next piece; the caller holds its place in the stream.
 fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     core: &mut RunCore,
     links: &SubmitterLinks,
-) -> Result<LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, DeviceError> {
+) -> Result<Submitted, DeviceError> {
     let plan = links.plan.get();
-    Ok(match core.next_submission(plan.steps) {
+    // The plan may still be that of the request before.
+    let width = begin.width.limit(plan.width);
+    let report = match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
             model.prefill(base, &begin.tokens[range], choose)?.boxed_local()
         }
-        Some(Submission::Window { steps }) => {
-            model.window(steps, narrower(plan.width, begin.width))?.boxed_local()
-        }
+        Some(Submission::Window { steps }) => model.window(steps, width)?.boxed_local(),
         None => std::future::pending().boxed_local(),
-    })
-}
-
-/// The plan's width, which may still be that of the request before, within what was prepared for this one.
-fn narrower(plan: Width, prepared: Width) -> Width {
-    if plan.rows() <= prepared.rows() && prepared != Width::Off { plan } else { prepared }
+    };
+    Ok((report, width))
 }
 
 /// Waits for the oldest report, control mail, a place in the stream or the end of its reader.
@@ -160,7 +174,7 @@ async fn next(
     }
 }
 
-fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: Permit<RunEvent>) {
+fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, window: InFlight) {
     match &done.event {
         RunEvent::PromptEvaluated { tokens, .. } => {
             links.record(RecordSample::Prompt { tokens: *tokens, elapsed_us });
@@ -168,11 +182,12 @@ fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: Permit<RunE
         RunEvent::WindowCompleted { steps, report, .. } => {
             let tokens = report.tokens.len() as u32;
             links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
+            // Steps after the end do nothing; what they take says nothing about a step.
+            if !done.has_ended {
+                let (width, steps, records) = (window.width, *steps, report.steps.clone());
+                links.observe(ObserveWindow { width, steps, elapsed_us, records });
+            }
         }
     }
-    // Steps after the end do nothing; what they take says nothing about a step.
-    if let Some(steps) = done.steps.filter(|_| !done.has_ended) {
-        links.observe(ObserveWindow { steps, elapsed_us });
-    }
-    permit.send(done.event);
+    window.permit.send(done.event);
 }

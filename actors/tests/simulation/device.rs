@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fanlight_actors::backend::{Backend, BackendModel};
+pub use fanlight_actors::kit::yield_now;
 use fanlight_messages::control::{ControlBlock, StepRecord};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
 use fanlight_messages::draft::Width;
@@ -362,20 +363,6 @@ impl BackendModel for PaperModel {
             }
         })
     }
-}
-
-/// Lets every other actor run once.
-pub async fn yield_now() {
-    let mut yielded = false;
-    std::future::poll_fn(|context| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Lets the world run until nothing that could happen by itself is left to happen.

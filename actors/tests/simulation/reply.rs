@@ -1,6 +1,6 @@
 //! Replies: ids, text, limits, reuse of the cache.
 
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt};
 
@@ -25,6 +25,7 @@ fn ids_depend_on_nothing_but_the_prompt() {
                     (4, Some(64), false, Width::Nodes(32), 2),
                     (1, None, true, Width::Nodes(2), 1),
                 ] {
+                    let width = WidthPolicy::Fixed(width);
                     let request = Generate {
                         window_steps,
                         chunk_tokens,
@@ -33,6 +34,11 @@ fn ids_depend_on_nothing_but_the_prompt() {
                         windows_in_flight,
                         ..request(&ids, 90)
                     };
+                    let ended = rig.check_reply(request).await;
+                    ends.push((ended.ids, ended.result.unwrap().logits_hash));
+                }
+                for max in [1, 4, 32] {
+                    let request = Generate { width: WidthPolicy::Auto { max }, ..request(&ids, 90) };
                     let ended = rig.check_reply(request).await;
                     ends.push((ended.ids, ended.result.unwrap().logits_hash));
                 }
@@ -85,8 +91,11 @@ fn bad_requests_are_refused_and_the_next_one_is_served() {
             Generate { window_steps: 3, ..good.clone() },
             Generate { window_steps: 0, ..good.clone() },
             Generate { window_steps: 8, ..good.clone() },
-            Generate { width: Width::Nodes(3), ..good.clone() },
-            Generate { width: Width::Nodes(64), ..good.clone() },
+            Generate { width: WidthPolicy::Fixed(Width::Nodes(3)), ..good.clone() },
+            Generate { width: WidthPolicy::Fixed(Width::Nodes(64)), ..good.clone() },
+            Generate { width: WidthPolicy::Auto { max: 0 }, ..good.clone() },
+            Generate { width: WidthPolicy::Auto { max: 12 }, ..good.clone() },
+            Generate { frame_budget_ms: Some(0), ..good.clone() },
             Generate { windows_in_flight: 0, ..good.clone() },
             Generate { windows_in_flight: 3, ..good.clone() },
             Generate { stop: vec![String::new()], ..good.clone() },
@@ -163,6 +172,7 @@ fn f01_a_stop_text_ends_the_reply_where_it_begins() {
                         String::from_utf8(vec![whole.ids[first] as u8, whole.ids[first + 1] as u8]).unwrap();
                     let stop = vec!["never seen".into(), text.clone()];
                     let base = request(&ids, 60);
+                    let width = WidthPolicy::Fixed(width);
                     let request = Generate { window_steps, width, stop, ..base.clone() };
                     let mut generation = rig.handle.generate(request).await.unwrap();
                     let ended = crate::rig::collect(&mut generation).await;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{Lane, Request};
 use crate::control::{StepRecord, WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
 use crate::device::AdapterFacts;
-use crate::draft::{DEPTH_MAX, ORDERS, Width};
+use crate::draft::{DEPTH_MAX, ORDERS, WidthPolicy};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::KvFormat;
 
@@ -137,7 +137,9 @@ pub struct Generate {
     /// Windows submitted before the oldest is read: 2, or 1 to wait for each.
     pub windows_in_flight: u32,
     /// Nodes per step.
-    pub width: Width,
+    pub width: WidthPolicy,
+    /// Device time that a window should not exceed, milliseconds, so that a page keeps drawing; at least 1.
+    pub frame_budget_ms: Option<u32>,
     /// Texts that end the reply where they first occur; they are not part of it.
     pub stop: Vec<String>,
     /// Whether the logits that chose each token are hashed.
@@ -156,7 +158,8 @@ impl Generate {
             chunk_tokens: None,
             window_steps: WINDOW_STEPS_MAX,
             windows_in_flight: WINDOWS_IN_FLIGHT,
-            width: Width::Off,
+            width: WidthPolicy::default(),
+            frame_budget_ms: None,
             stop: Vec::new(),
             hash_logits: false,
             reuse_prefix: true,

@@ -18,6 +18,12 @@ pub trait Backend: 'static {
     /// What the adapter is.
     fn facts(&self) -> AdapterFacts;
 
+    /// Opens the device again after it was lost; waits for it for a while.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    fn reopen(&self) -> impl Future<Output = Result<(), DeviceError>>;
+
     /// Creates every buffer of `plan`.
     ///
     /// # Errors

@@ -35,7 +35,6 @@ pub(crate) use load::context_len;
 
 pub use handle::{EngineHandle, Generation};
 pub use journal::Journal;
-pub use reply::ReplyCore;
 pub use shell::{EngineLinks, EngineMail, engine};
 
 /// Starts an engine on this thread. It ends when every clone of its handle is dropped.

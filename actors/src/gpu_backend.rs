@@ -1,9 +1,12 @@
 //! The real device behind the submitter: `fanlight-gpu` as a [`Backend`].
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
+use std::time::Duration;
 
 use futures::FutureExt;
+use futures_timer::Delay;
 
 pub use fanlight_gpu::AdapterPreference;
 use fanlight_gpu::selftest::{self, SelfTestPlan};
@@ -12,15 +15,17 @@ use fanlight_gpu::{Device, GpuError, Runner};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
+use fanlight_messages::limits::{REOPEN_MS_MAX, REOPEN_PAUSE_MS};
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 
 use crate::backend::{Backend, BackendModel};
 
-/// An open GPU device.
+/// An open GPU device; clones share it, and the one that replaces it.
 #[derive(Debug, Clone)]
 pub struct GpuBackend {
-    device: Device,
+    device: Rc<RefCell<Device>>,
+    preference: AdapterPreference,
 }
 
 impl GpuBackend {
@@ -31,12 +36,12 @@ impl GpuBackend {
     pub async fn open(preference: AdapterPreference) -> Result<Self, DeviceError> {
         let device =
             Device::open(preference).await.map_err(|error| device_error(error, "opening the device"))?;
-        Ok(Self { device })
+        Ok(Self { device: Rc::new(RefCell::new(device)), preference })
     }
 
-    /// The device, for what hosts measure.
-    pub fn device(&self) -> &Device {
-        &self.device
+    /// The device that is open now.
+    pub fn device(&self) -> Device {
+        self.device.borrow().clone()
     }
 
     /// Compares pairs of pipelines that may compute the same token, all or a cover of them; `progress` hears
@@ -57,7 +62,7 @@ impl GpuBackend {
         plan: &SelfTestPlan,
         progress: impl FnMut(usize, usize),
     ) -> Result<Vec<Verdict>, DeviceError> {
-        let verdicts = selftest::run(&self.device, plan, progress).await;
+        let verdicts = selftest::run(&self.device(), plan, progress).await;
         verdicts.map_err(|error| device_error(error, "comparing pipelines"))
     }
 }
@@ -79,11 +84,30 @@ impl Backend for GpuBackend {
     type Model = Runner;
 
     fn facts(&self) -> AdapterFacts {
-        self.device.facts().clone()
+        self.device.borrow().facts().clone()
+    }
+
+    async fn reopen(&self) -> Result<(), DeviceError> {
+        let mut waited_ms = 0;
+        loop {
+            match Device::open(self.preference).await {
+                Ok(device) => {
+                    self.device.replace(device);
+                    return Ok(());
+                }
+                Err(error) if waited_ms >= REOPEN_MS_MAX => {
+                    return Err(device_error(error, "opening the device again"));
+                }
+                Err(_) => {
+                    Delay::new(Duration::from_millis(REOPEN_PAUSE_MS)).await;
+                    waited_ms += REOPEN_PAUSE_MS;
+                }
+            }
+        }
     }
 
     async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<Runner, DeviceError> {
-        let created = Runner::create(&self.device, program, plan).await;
+        let created = Runner::create(&self.device(), program, plan).await;
         created.map_err(|error| device_error(error, "creating buffers"))
     }
 }

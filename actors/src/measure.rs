@@ -210,6 +210,10 @@ impl Backend for Lender {
         self.backend.facts()
     }
 
+    async fn reopen(&self) -> Result<(), DeviceError> {
+        self.backend.reopen().await
+    }
+
     async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<LentModel, DeviceError> {
         let created_from_us = self.clock.now_us();
         let runner = self.backend.create(program.clone(), plan).await?;

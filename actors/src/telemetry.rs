@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fanlight_messages::limits::{SAMPLES, SAMPLES_CONTROL};
-use fanlight_messages::protocol::telemetry::{RecordSample, TakeSnapshot};
+use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample, TakeSnapshot};
 use fanlight_messages::protocol::{Lane, Request};
 use fanlight_telemetry::Recorder;
 
@@ -14,6 +14,8 @@ use crate::kit::{Addr, Asked, Capacities, Clock, Mail, Mailbox, World};
 pub enum TelemetryMail {
     /// A sample.
     Record(RecordSample),
+    /// See [`RecordDrafts`].
+    Drafts(RecordDrafts),
     /// See [`TakeSnapshot`].
     Snapshot(Asked<TakeSnapshot>),
 }
@@ -21,7 +23,7 @@ pub enum TelemetryMail {
 impl Mail for TelemetryMail {
     fn lane(&self) -> Lane {
         match self {
-            Self::Record(_) => Lane::Inbox,
+            Self::Record(_) | Self::Drafts(_) => Lane::Inbox,
             Self::Snapshot(_) => TakeSnapshot::LANE,
         }
     }
@@ -57,6 +59,13 @@ impl TelemetryLink {
         }
     }
 
+    /// Records what drafts were worth, like [`record`](Self::record).
+    pub fn record_drafts(&self, drafts: RecordDrafts) {
+        if !self.addr.try_tell(TelemetryMail::Drafts(drafts)) {
+            self.dropped.set(self.dropped.get() + 1);
+        }
+    }
+
     /// For questions.
     pub fn addr(&self) -> &Addr<TelemetryMail> {
         &self.addr
@@ -72,6 +81,7 @@ async fn telemetry(
     while let Some(mail) = mailbox.next().await {
         match mail {
             TelemetryMail::Record(sample) => recorder.record(clock.now_us(), sample),
+            TelemetryMail::Drafts(RecordDrafts(drafts)) => recorder.record_drafts(&drafts),
             TelemetryMail::Snapshot(asked) => asked.reply.send(recorder.snapshot(dropped.get())),
         }
     }

@@ -1,6 +1,6 @@
 //! The tokens that are searched: session memory, then the context, in the layout of the GPU's buffer.
 
-use fanlight_messages::draft::{MEMORY_TOKENS, SEPARATOR};
+use fanlight_messages::draft::{MEMORY_TOKENS, SEPARATOR, memory_words};
 
 /// Tokens by index: memory right-aligned below [`MEMORY_TOKENS`], position `p` of the context at
 /// `MEMORY_TOKENS + p`.
@@ -13,13 +13,10 @@ pub struct History {
 impl History {
     /// With session memory, of which the newest [`MEMORY_TOKENS`] are kept, and an empty context.
     pub fn new(memory: &[u32]) -> Self {
-        let mut words = vec![SEPARATOR; MEMORY_TOKENS as usize];
-        // The last word stays a separator: what memory ends with is not followed by the context.
-        let room = MEMORY_TOKENS as usize - 1;
-        let memory = memory.strip_suffix(&[SEPARATOR]).unwrap_or(memory);
-        let kept = &memory[memory.len().saturating_sub(room)..];
-        let first = room - kept.len();
-        words[first..room].copy_from_slice(kept);
+        let kept = memory_words(memory);
+        let first = MEMORY_TOKENS as usize - kept.len();
+        let mut words = vec![SEPARATOR; first];
+        words.extend(kept);
         Self { words, first: first as u32 }
     }
 

@@ -73,7 +73,7 @@ impl Reliabilities {
                 let slot = &mut self.0[order][Evidence::of(onward, node.mixed, order) as usize];
                 let own = (*slot * (through * ONE / onward)) >> 16;
                 let rest = ((ONE - *slot) * below) >> 16;
-                let seen = (own << 15) / (own + rest).max(1) << 1;
+                let seen = ((own << 15) / (own + rest).max(1)) << 1;
                 // Moves towards what was seen, in steps that cannot leave 0..=ONE.
                 *slot = *slot - (*slot >> RATE_SHIFT) + (seen.min(ONE) >> RATE_SHIFT);
                 below = own + rest;

@@ -1,6 +1,7 @@
 //! Recorded replies in, mean tokens per step out: what a drafter would have been worth.
 
 use fanlight_messages::draft::{NODES_MAX, SEPARATOR};
+use fanlight_messages::limits::CONTEXT_LEN_MAX;
 use serde::Deserialize;
 
 use crate::{DraftTree, History, Reliabilities, Visit, draft, find_matches};
@@ -87,7 +88,14 @@ impl Recording {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         lines
             .map(|(line, text)| {
-                serde_json::from_str(text).map_err(|error| RecordingError { line, reason: error.to_string() })
+                let error = |reason| RecordingError { line, reason };
+                let recording: Self = serde_json::from_str(text).map_err(|e| error(e.to_string()))?;
+                // Matches are ranked by indices of 16 bits, which reach over memory and the longest context.
+                let tokens = recording.prompt_ids.len() + recording.output_ids.len();
+                if tokens > CONTEXT_LEN_MAX as usize {
+                    return Err(error(format!("{tokens} tokens, a context has {CONTEXT_LEN_MAX} at most")));
+                }
+                Ok(recording)
             })
             .collect()
     }
@@ -142,9 +150,7 @@ fn replay_reply(history: &mut History, output: &[u32], drafter: &mut dyn Drafter
     history.extend(&[*first]);
     while !rest.is_empty() {
         let tree = drafter.draft(history);
-        let path = tree.walk(width, rest);
-        let visits: Vec<Visit> =
-            path.iter().zip(rest).map(|(node, choice)| Visit { node: *node, choice: *choice }).collect();
+        let visits = tree.visits(width, rest);
         drafter.learn(&tree, &visits);
         let (emitted, left) = rest.split_at(visits.len());
         history.extend(emitted);

@@ -2,6 +2,8 @@
 
 use fanlight_messages::draft::{DEPTH_MAX, NODES_MAX, ORDERS};
 
+use crate::Visit;
+
 /// A node of a draft tree. Node 0 is the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Node {
@@ -39,6 +41,12 @@ impl DraftTree {
     /// Expected accepted nodes of a step of `width` nodes, 16.16 fixed point.
     pub fn expected(&self, width: u32) -> u32 {
         self.width(width).iter().skip(1).map(|node| node.probability).sum()
+    }
+
+    /// The nodes at which greedy decoding chooses `tokens` in a step of `width` nodes, and what it chooses.
+    pub fn visits(&self, width: u32, tokens: &[u32]) -> Vec<Visit> {
+        let path = self.walk(width, tokens);
+        path.into_iter().zip(tokens).map(|(node, choice)| Visit { node, choice: *choice }).collect()
     }
 
     /// The nodes that greedy decoding accepts when it goes on with `tokens`, the root first.

@@ -55,14 +55,20 @@ fn bench_suite(options: &BenchOptions, suite: &Path) -> Result<ExitCode> {
             return Ok(ExitCode::from(INTERRUPTED));
         };
         loaded.with_context(|| options.model.display().to_string())?;
-        let measuring = measure_suite(&handle, options, suite);
-        let interrupted = interrupts.next();
-        pin_mut!(measuring, interrupted);
-        match select(measuring, interrupted).await {
-            Either::Left((measured, _)) => measured.map(|()| ExitCode::SUCCESS),
-            Either::Right(_) => Ok(ExitCode::from(INTERRUPTED)),
-        }
+        until_interrupted(measure_suite(&handle, options, suite), &mut interrupts).await
     })
+}
+
+async fn until_interrupted(
+    measuring: impl Future<Output = Result<()>>,
+    interrupts: &mut Interrupts,
+) -> Result<ExitCode> {
+    let interrupted = interrupts.next();
+    pin_mut!(measuring, interrupted);
+    match select(measuring, interrupted).await {
+        Either::Left((measured, _)) => measured.map(|()| ExitCode::SUCCESS),
+        Either::Right(_) => Ok(ExitCode::from(INTERRUPTED)),
+    }
 }
 
 fn load_request(options: &BenchOptions) -> Load {
@@ -85,13 +91,7 @@ fn bench_model(options: &BenchOptions) -> Result<ExitCode> {
             return Ok(ExitCode::from(INTERRUPTED));
         };
         let mut model = model.with_context(|| options.model.display().to_string())?;
-        let measuring = measure(&mut model, options.json);
-        let interrupted = interrupts.next();
-        pin_mut!(measuring, interrupted);
-        match select(measuring, interrupted).await {
-            Either::Left((measured, _)) => measured.map(|()| ExitCode::SUCCESS),
-            Either::Right(_) => Ok(ExitCode::from(INTERRUPTED)),
-        }
+        until_interrupted(measure(&mut model, options.json), &mut interrupts).await
     })
 }
 

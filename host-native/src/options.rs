@@ -86,6 +86,10 @@ pub struct RunOptions {
     /// Whether a model that can think before it answers does so.
     #[arg(long, value_enum, default_value_t = Switch::Off)]
     pub think: Switch,
+    /// Print what telemetry keeps, one JSON object per line on the standard error output, while the reply
+    /// goes on and when it ends.
+    #[arg(long)]
+    pub observe: bool,
     /// Print one JSON object per line; the last one sums up.
     #[arg(long)]
     pub json: bool,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
 use fanlight_drafter::baseline::{PromptLookup, SuffixTree};
@@ -12,18 +12,26 @@ use fanlight_drafter::{Drafter, Mixing, Recording, Reliabilities, Replay, replay
 use crate::options::ReplayOptions;
 use crate::report::{print_json, print_text};
 
+/// Largest file of recordings: a thousand replies to prompts that fill half the longest context.
+const RECORDINGS_BYTES_MAX: u64 = 128 << 20;
 /// Seed of the random order: any will do, this one is the one that was reported.
 const ORDER_SEED: u64 = 7;
 
 /// Runs the command.
 pub fn run(options: &ReplayOptions) -> Result<ExitCode> {
     let path = options.file.display();
+    let bytes = std::fs::metadata(&options.file).with_context(|| path.to_string())?.len();
+    ensure!(
+        bytes <= RECORDINGS_BYTES_MAX,
+        "{path} has {bytes} bytes, at most {RECORDINGS_BYTES_MAX} are read"
+    );
     let text = std::fs::read_to_string(&options.file).with_context(|| path.to_string())?;
     let recordings = Recording::read_all(&text).with_context(|| path.to_string())?;
     let chosen: Vec<&Recording> =
         recordings.iter().filter(|r| options.split.as_ref().is_none_or(|split| r.split == *split)).collect();
     if chosen.is_empty() {
-        bail!("{path} holds no recording of the split that was asked for");
+        let split = options.split.as_ref().map(|split| format!(" of the split {split}")).unwrap_or_default();
+        bail!("{path} holds no recording{split}");
     }
     let shuffled = shuffled(&chosen);
     for (order, recordings) in [("task order", &chosen), ("random order", &shuffled)] {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::{FinishReason, ModelLoaded, ReplyFinished};
+use fanlight_messages::wire::DraftsWire;
 
 /// Prints a line of JSON; false when nobody reads any more.
 pub fn print_json(value: &Value) -> bool {
@@ -76,12 +77,7 @@ pub fn finished_line(
             "decode_ms_per_token": ratio(milliseconds(stats.decode_us), f64::from(stats.decode_tokens)),
             "tokens_per_step": ratio(f64::from(stats.decode_tokens), f64::from(stats.steps)),
             "steps": stats.steps,
-            "drafts": {
-                "verified": stats.drafting.verified,
-                "accepted": stats.drafting.accepted,
-                "steps_by_accepted": stats.drafting.accepted_by_depth,
-                "steps_by_match_length": stats.drafting.match_len,
-            },
+            "drafts": DraftsWire::from(&stats.drafting),
             "ms_per_step": ratio(milliseconds(stats.decode_us), f64::from(stats.steps)),
             "windows": stats.windows,
             "dispatches_per_step": ratio(stats.decode_dispatches as f64, f64::from(stats.submitted_steps)),

@@ -14,6 +14,7 @@ use fanlight_messages::protocol::engine::*;
 
 use crate::files::open_model;
 use crate::load::with_progress;
+use crate::observe::Observer;
 use crate::options::{RunOptions, Switch};
 use crate::report;
 use crate::stop::{INTERRUPTED, Interrupts};
@@ -41,7 +42,11 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
             report::print_json(&report::loaded_line(&loaded));
         }
         let generation = handle.generate(generate_request(options)).await?;
-        let outcome = stream_reply(generation, &handle, &loaded, &mut interrupts, options.json).await;
+        let mut observer = Observer::new(options.observe);
+        let streaming =
+            stream_reply(generation, &handle, &loaded, &mut interrupts, options.json, &mut observer);
+        let outcome = streaming.await;
+        observer.look(&handle, true).await?;
         handle.unload().await?;
         outcome
     })
@@ -76,6 +81,7 @@ async fn stream_reply(
     loaded: &ModelLoaded,
     interrupts: &mut Interrupts,
     is_json: bool,
+    observer: &mut Observer,
 ) -> Result<ExitCode> {
     let (mut ids, mut text) = (Vec::new(), String::new());
     let mut was_interrupted = false;
@@ -91,6 +97,7 @@ async fn stream_reply(
                 continue;
             }
         };
+        observer.look(handle, false).await?;
         let is_read = match event {
             GenerationEvent::Prefilled { done, total } if is_json => {
                 report::print_json(&serde_json::json!({ "prefilled": done, "of": total }))
@@ -105,6 +112,11 @@ async fn stream_reply(
                 };
                 ids.extend(new);
                 is_read
+            }
+            GenerationEvent::Resumed { same_adapter, adapter } => {
+                let note = if same_adapter { "" } else { "; on another adapter the text may differ" };
+                eprintln!("fanlight: the gpu was lost and is back: {}{note}", report::adapter_text(&adapter));
+                true
             }
             GenerationEvent::Finished(finished) => {
                 text.push_str(&finished.text);

@@ -1,5 +1,5 @@
-//! `fanlight bench --suite`: the same prompts decoded in every way, one after the other, on a warm device. All
-//! ways must give the same ids and the same hash of logits.
+//! `fanlight bench --suite`: the same prompts decoded in every way, one after the other, on a warm device.
+//! All ways must give the same ids and the same hash of logits.
 
 use std::fs;
 use std::path::Path;
@@ -76,6 +76,7 @@ fn all_ways() -> Vec<Way> {
 /// Runs every prompt in every way and prints a line per way.
 pub async fn measure_suite(handle: &EngineHandle, options: &BenchOptions, path: &Path) -> Result<()> {
     let prompts = read_suite(path)?;
+    ensure!(!prompts.is_empty(), "{} holds no prompt", path.display());
     let ways = if options.ways.is_empty() { all_ways() } else { options.ways.clone() };
     let mut totals = vec![WayTotals::default(); ways.len()];
     let mut recordings = String::new();
@@ -139,7 +140,7 @@ async fn reply(
     while let Some(event) = generation.events.next().await {
         match event {
             GenerationEvent::Tokens { ids: new, .. } => ids.extend(new),
-            GenerationEvent::Prefilled { .. } => {}
+            GenerationEvent::Prefilled { .. } | GenerationEvent::Resumed { .. } => {}
             GenerationEvent::Failed(error) => return Err(error).with_context(|| prompt.id.clone()),
             GenerationEvent::Finished(finished) => {
                 let prompt_ids = generation.started.prompt_ids.to_vec();
@@ -159,7 +160,8 @@ fn compare(prompt: &SuitePrompt, way: Way, first: &Reply, reply: &Reply) -> Resu
     }
     let alike = first.ids.iter().zip(&reply.ids).take_while(|(a, b)| a == b).count();
     bail!(
-        "{}: {way} is not lossless: {alike} tokens agree with the first way, of {} ({:?}, {:?}) and {} ({:?}, {:?})",
+        "{}: {way} is not lossless: {alike} tokens agree with the first way, \
+         of {} ({:?}, {:?}) and {} ({:?}, {:?})",
         prompt.id,
         first.ids.len(),
         first.finished.reason,

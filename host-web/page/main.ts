@@ -128,6 +128,9 @@ async function reply(text: string): Promise<void> {
     const end = await client.ask("generate", { prompt, tokenLimit }, async (event) => {
       if (event.type === "tokens") await answer.append(event.text, event.ids);
       else if (event.type === "prefilled") answer.remark(`Reading: ${event.done} of ${event.total} tokens`);
+      else if (event.type === "resumed") {
+        answer.remark(event.sameAdapter ? "The GPU was lost and is back" : "Goes on with another GPU");
+      }
     });
     answer.finish(end.text, noteFor(end, on));
     if (!isPlain) turns = [...asked, { role: "assistant", content: answer.text }];

@@ -76,7 +76,8 @@ async function answer(id: number, question: Question): Promise<Requests[RequestN
         return room.take();
       };
       try {
-        return await running.generate({ prompt: question.prompt, tokenLimit: question.tokenLimit }, show);
+        const { name: _, ...request } = question;
+        return await running.generate(request, show);
       } finally {
         rooms.delete(id);
       }

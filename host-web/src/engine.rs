@@ -17,8 +17,8 @@ use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
 use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::source::NamedSource;
-use fanlight_messages::control::WINDOW_STEPS_MAX;
 use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 use fanlight_messages::protocol::engine::*;
@@ -119,6 +119,7 @@ impl Engine {
             let event = match event {
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
+                GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
                 GenerationEvent::Finished(finished) => {
                     return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
                 }
@@ -243,7 +244,14 @@ fn generate_request(request: ReplyRequest) -> Generate {
             Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think: false, now: local_time() }
         }
     };
-    Generate::new(prompt, request.token_limit)
+    let plain = Generate::new(prompt, request.token_limit);
+    Generate {
+        stop: request.stop,
+        width: WidthPolicy::Fixed(request.width.map_or(Width::Off, Width::Nodes)),
+        window_steps: request.window_steps.unwrap_or(plain.window_steps),
+        windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
+        ..plain
+    }
 }
 
 /// The visitor's time, for templates that print a date.

@@ -180,6 +180,20 @@ pub struct ReplyRequest {
     pub prompt: PromptText,
     /// Most tokens of the reply.
     pub token_limit: u32,
+    /// Texts that end the reply where they first occur; absent for none.
+    #[serde(default)]
+    #[tsify(optional)]
+    pub stop: Vec<String>,
+    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32; absent for none. Never changes the
+    /// reply.
+    #[tsify(optional)]
+    pub width: Option<u32>,
+    /// Steps per submission: 1, 2 or 4; absent for the most.
+    #[tsify(optional)]
+    pub window_steps: Option<u32>,
+    /// Submissions ahead of the one that is read: 1 or 2; absent for two.
+    #[tsify(optional)]
+    pub windows_in_flight: Option<u32>,
 }
 
 /// What happens while a reply is generated.
@@ -206,6 +220,11 @@ pub enum ReplyEvent {
         ids: Vec<u32>,
         /// New text.
         text: String,
+    },
+    /// The GPU was lost and is back; the reply goes on.
+    Resumed {
+        /// Whether it is the same GPU. On another one the text may differ from what it would have been.
+        same_adapter: bool,
     },
 }
 
@@ -249,12 +268,14 @@ pub struct ReplyEnd {
     pub decode_tokens: u32,
     /// Microseconds of them.
     pub decode_us: u64,
+    /// Steps that brought them.
+    pub steps: u32,
 }
 
 impl ReplyEnd {
     /// Of a finished reply.
     pub fn new(finished: &ReplyFinished, reused_tokens: u32) -> Self {
-        let ReplyStats { prefill_tokens, prefill_us, decode_tokens, decode_us, .. } = finished.stats;
+        let ReplyStats { prefill_tokens, prefill_us, decode_tokens, decode_us, steps, .. } = finished.stats;
         Self {
             reason: finished.reason.into(),
             text: finished.text.clone(),
@@ -263,6 +284,7 @@ impl ReplyEnd {
             prefill_us,
             decode_tokens,
             decode_us,
+            steps,
         }
     }
 }

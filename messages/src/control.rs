@@ -73,8 +73,9 @@ impl EndReason {
     }
 }
 
-/// The control block as the host reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The control block as the host reads it; its fields lie as the words do.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs, reason = "documented in the module's diagram")]
 pub struct ControlBlock {
     pub committed: u32,
@@ -93,40 +94,11 @@ pub struct ControlBlock {
 impl ControlBlock {
     /// As words, in buffer order.
     pub fn to_words(self) -> [u32; BLOCK_WORDS] {
-        let Self {
-            committed,
-            live,
-            context,
-            end,
-            pending,
-            tokens_left,
-            poison,
-            ring_head,
-            hash,
-            path,
-            steps,
-        } = self;
-        let [low, high] = path;
-        [committed, live, context, end, pending, tokens_left, poison, ring_head, hash, low, high, steps]
+        bytemuck::cast(self)
     }
     /// From the first words of the buffer; `None` when there are fewer.
     pub fn from_words(words: &[u32]) -> Option<Self> {
-        let [committed, live, context, end, pending, tokens_left, poison, ring_head, hash, low, high, steps] =
-            *words.first_chunk::<BLOCK_WORDS>()?;
-        let path = [low, high];
-        Some(Self {
-            committed,
-            live,
-            context,
-            end,
-            pending,
-            tokens_left,
-            poison,
-            ring_head,
-            hash,
-            path,
-            steps,
-        })
+        words.first_chunk::<BLOCK_WORDS>().map(|words| bytemuck::cast(*words))
     }
 }
 

@@ -44,8 +44,8 @@ pub const EVIDENCES: u32 = 3;
 pub const FLOOR: u32 = 64;
 /// An observation moves a reliability by this part (a power of two) of what it was off by.
 pub const RATE_SHIFT: u32 = 5;
-/// Where learning starts, 0.16: [order][evidence]. Learned from the replies of one model to the learning half of
-/// the workload; what is learned in use soon replaces it.
+/// Where learning starts, 0.16, by order and evidence. Learned from the replies of one model to the learning
+/// half of the workload; what is learned in use soon replaces it.
 pub const RELIABILITIES: [[u32; EVIDENCES as usize]; ORDERS as usize] = [
     [42_326, 61_725, 36_782],
     [17_425, 41_857, 13_354],
@@ -64,6 +64,14 @@ pub const ANCESTOR_STRIDE: u32 = 33;
 pub const ANCESTOR_BYTES: u64 = 4 * (NODES_MAX * ANCESTOR_STRIDE) as u64;
 /// Widths of a tree step, the root included: the decode buckets.
 pub const WIDTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+/// The session memory as it lies in the history, right before the context: the newest of its tokens, and a
+/// separator behind them so that the context never continues what memory ends with.
+pub fn memory_words(memory: &[u32]) -> Vec<u32> {
+    let memory = memory.strip_suffix(&[SEPARATOR]).unwrap_or(memory);
+    let oldest = memory.len().saturating_sub(MEMORY_TOKENS as usize - 1);
+    [&memory[oldest..], &[SEPARATOR]].concat()
+}
 
 /// How many nodes a step verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

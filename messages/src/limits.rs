@@ -58,15 +58,24 @@ pub const SUBMITTER_CONTROL: usize = 1 + 1;
 /// Unread events of a run: every submission in flight has its place before it is submitted, and one more may
 /// wait for the engine.
 pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
-/// Unread events of a reply: eight windows of text, and the end, whose place is reserved when the reply
-/// begins. When it is full, no further window is submitted.
-pub const REPLY_EVENTS: usize = 8 + 1;
+/// Unread events of a reply: eight windows of text, and the end and every resume, whose places are reserved
+/// when the reply begins. When it is full, no further window is submitted.
+pub const REPLY_EVENTS: usize = 8 + 1 + RESUMES_MAX as usize;
 /// Samples that wait for the controller or telemetry; more are dropped and counted.
 pub const SAMPLES: usize = 32;
 /// Control requests of an actor that only hears samples: a snapshot for each of two hosts.
 pub const SAMPLES_CONTROL: usize = HOSTS;
 /// Ends of actors that nobody has read: one per actor of an engine.
 pub const EXITS: usize = 5;
+
+// --- Lost devices ---
+
+/// How long a lost device is waited for, milliseconds: a driver that restarts is back within a few seconds.
+pub const REOPEN_MS_MAX: u64 = 10_000;
+/// Milliseconds between two tries.
+pub const REOPEN_PAUSE_MS: u64 = 250;
+/// Times that one reply is resumed: a device that is lost more often is lost by what the reply does.
+pub const RESUMES_MAX: u32 = 3;
 
 // --- Telemetry ---
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::protocol::engine::DraftStats;
 use crate::protocol::telemetry::{HistogramSnapshot, RecordSample, SnapshotTaken};
 
 /// A telemetry snapshot, version 1 of the format.
@@ -23,12 +24,34 @@ pub struct SnapshotWire {
     pub tokens: u64,
     /// Bytes uploaded.
     pub upload_bytes: u64,
+    /// What drafts were worth.
+    pub drafts: DraftsWire,
     /// Samples that found the queue full.
     pub dropped_samples: u64,
     /// Samples that the trace had to let go.
     pub overwritten_samples: u64,
     /// The last samples, oldest first.
     pub trace: Vec<TraceWire>,
+}
+
+/// What drafts were worth, over all live steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DraftsWire {
+    /// Nodes that were verified besides the roots.
+    pub verified: u32,
+    /// Nodes that were accepted.
+    pub accepted: u32,
+    /// Steps that accepted exactly 0, 1 … 8 nodes.
+    pub steps_by_accepted: [u32; 9],
+    /// Steps whose longest match had 0, 1 … 8 tokens.
+    pub steps_by_match_length: [u32; 9],
+}
+
+impl From<&DraftStats> for DraftsWire {
+    fn from(stats: &DraftStats) -> Self {
+        let DraftStats { verified, accepted, accepted_by_depth, match_len } = *stats;
+        Self { verified, accepted, steps_by_accepted: accepted_by_depth, steps_by_match_length: match_len }
+    }
 }
 
 /// Counts by powers of two.
@@ -98,6 +121,7 @@ impl From<&SnapshotTaken> for SnapshotWire {
             prompt_tokens: snapshot.prompt_tokens,
             tokens: snapshot.tokens,
             upload_bytes: snapshot.upload_bytes,
+            drafts: (&snapshot.drafts).into(),
             dropped_samples: snapshot.dropped_samples,
             overwritten_samples: snapshot.overwritten_samples,
             trace: trace.collect(),

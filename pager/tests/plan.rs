@@ -85,7 +85,10 @@ fn sizes_worked_out_by_hand() {
     assert_eq!(bytes(BufferOwner::Value(ValueId(1))), 2 * 1000 * 4);
     assert_eq!(bytes(BufferOwner::AttentionPartials), 32 * 4 * 4 * 18 * 4);
     assert_eq!(bytes(BufferOwner::ChoicePartials), 2 * 64 * 16);
-    assert_eq!(bytes(BufferOwner::Readback(2)), 832);
+    // 80 words of control block and end ids, two rings of 128, 16 step records of three.
+    assert_eq!(bytes(BufferOwner::Readback(2)), (80 + 2 * 128 + 16 * 3) * 4);
+    // 32,768 tokens of memory and the context.
+    assert_eq!(bytes(BufferOwner::History), (32_768 + 256) * 4);
     assert_eq!(plan.bytes_of(BufferOwner::Readback(3)), None);
     let table = PlanTable { program: &program, plan: &plan };
     assert_eq!(table.lines().iter().map(|line| line.2).sum::<u64>(), plan.total_bytes());

@@ -1,6 +1,7 @@
 //! All that telemetry keeps.
 
 use fanlight_messages::limits::TRACE_SAMPLES;
+use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::telemetry::{RecordSample, SnapshotTaken};
 
 use crate::{Histogram, TraceRing};
@@ -15,6 +16,7 @@ pub struct Recorder {
     prompt_tokens: u64,
     tokens: u64,
     upload_bytes: u64,
+    drafts: DraftStats,
     trace: TraceRing,
 }
 
@@ -28,6 +30,7 @@ impl Default for Recorder {
             prompt_tokens: 0,
             tokens: 0,
             upload_bytes: 0,
+            drafts: DraftStats::default(),
             trace: TraceRing::new(TRACE_SAMPLES),
         }
     }
@@ -54,6 +57,11 @@ impl Recorder {
         self.trace.record(now_us, sample);
     }
 
+    /// Adds what drafts were worth.
+    pub fn record_drafts(&mut self, drafts: &DraftStats) {
+        self.drafts.merge(drafts);
+    }
+
     /// What was kept; `dropped_samples` is what the queue before it had no room for.
     pub fn snapshot(&self, dropped_samples: u64) -> SnapshotTaken {
         SnapshotTaken {
@@ -64,6 +72,7 @@ impl Recorder {
             prompt_tokens: self.prompt_tokens,
             tokens: self.tokens,
             upload_bytes: self.upload_bytes,
+            drafts: self.drafts,
             dropped_samples,
             trace: self.trace.samples().collect(),
             overwritten_samples: self.trace.overwritten(),

@@ -83,8 +83,8 @@ fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
     let way = Way { chunk: 8, steps: 2, ..Way::default() };
     let mut whole = load(&device, &bytes, options);
     let expected = whole.greedy(&prompt, way, &setup(8)).unwrap();
-    // D01: every buffer must fit a binding of this size. gate|up has 213 KB, the keys of both KV heads 270 KB,
-    // the position table and the history just fit.
+    // D01: every buffer must fit a binding of this size. gate|up has 213 KB, the keys of both KV heads have
+    // 270 KB; the position table and the history just fit.
     let mut cut = load(&device, &bytes, RigOptions { binding_bytes_max: 138 << 10, ..options });
     let pages = cut.runner.plan().pages.len();
     assert!(pages > cut.program.matrices.len(), "{pages} pages: nothing was cut");

@@ -196,9 +196,7 @@ fn follow(bench: &mut Bench, memory: &[u32], text: &[u32], start: usize, steps: 
     for step in 0..steps {
         let width = WIDTHS[step % WIDTHS.len()];
         let tree = bench.step(&history, width, 32_768, &format!("{name}, step {step}"));
-        let path = tree.walk(width, rest);
-        let visits: Vec<Visit> =
-            path.iter().zip(rest).map(|(node, choice)| Visit { node: *node, choice: *choice }).collect();
+        let visits = tree.visits(width, rest);
         bench.learn(&tree, &visits);
         let (now, later) = rest.split_at(visits.len());
         history.extend(now);

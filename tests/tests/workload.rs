@@ -183,3 +183,23 @@ fn pages_are_files_of_the_folder_and_bounded() {
     let large = Workload::load_from(&folder).expect_err("one byte too many");
     assert!(matches!(large, WorkloadError::TooLarge { .. }), "{large}");
 }
+
+/// What `fanlight bench --suite` is given: a line per prompt with the four texts it reads.
+#[test]
+fn the_program_prints_every_prompt_as_a_suite() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_workload")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let prompts = Workload::load().unwrap();
+    assert_eq!(text.lines().count(), prompts.len());
+    for (line, prompt) in text.lines().zip(&prompts) {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (class, split) = (prompt.class.name(), prompt.split.name());
+        let wanted =
+            [("id", &prompt.id[..]), ("class", class), ("split", split), ("message", &prompt.message)];
+        assert_eq!(line.as_object().unwrap().len(), wanted.len(), "{line}");
+        for (key, text) in wanted {
+            assert_eq!(line[key], text, "{key} of {}", prompt.id);
+        }
+    }
+}

@@ -3,54 +3,54 @@
 use std::rc::Rc;
 
 use fanlight_messages::control::EndReason;
-use fanlight_messages::device::WindowReport;
+use fanlight_messages::device::{RequestSetup, WindowReport};
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent, ReplyFinished, ReplyStats};
 use fanlight_messages::protocol::submitter::RunEvent;
 use fanlight_models::text::{Detokenizer, StopFilter, TextPosition, Tokenizer};
 
 use super::journal::Journal;
+use super::prompt::PreparedReply;
 
 /// The state of a reply.
 #[derive(Debug)]
-pub struct ReplyCore {
+pub(super) struct ReplyCore {
     tokenizer: Rc<Tokenizer>,
     detokenizer: Detokenizer,
     stop: StopFilter,
+    /// What is evaluated before the reply goes on: the prompt, and after a lost device what was said so far.
     prompt: Rc<[u32]>,
+    /// Tokens of the prompt that was asked for.
+    asked_len: usize,
     /// Prompt tokens in the cache.
     evaluated: usize,
     /// Tokens that are chosen and not yet in the cache; with two windows in flight never more than a few.
     pending: Vec<u32>,
     hashes_logits: bool,
     hash: u32,
-    shown_tokens: u32,
+    /// Ids of the reply so far.
+    shown: Vec<u32>,
     end: Option<EndReason>,
     is_cancelled: bool,
     stats: ReplyStats,
 }
 
 impl ReplyCore {
-    /// A reply to `prompt`, of which the first `base` tokens are in the cache, that ends before any of the
-    /// `stop` texts.
-    pub fn new(
-        tokenizer: Rc<Tokenizer>,
-        prompt: Rc<[u32]>,
-        base: usize,
-        stop: &[String],
-        hashes_logits: bool,
-    ) -> Self {
+    /// A reply that ends before any of the `stop` texts.
+    pub(super) fn new(prepared: &PreparedReply, stop: &[String]) -> Self {
+        let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared.clone();
         let detokenizer = Detokenizer::new(&tokenizer, TextPosition::Continuation);
         Self {
             tokenizer,
             detokenizer,
             stop: StopFilter::new(stop),
+            asked_len: prompt.len(),
             prompt,
             evaluated: base,
             pending: Vec::new(),
-            hashes_logits,
+            hashes_logits: setup.hash_logits,
             hash: 0,
-            shown_tokens: 0,
+            shown: Vec::new(),
             end: None,
             is_cancelled: false,
             stats: ReplyStats::default(),
@@ -58,22 +58,22 @@ impl ReplyCore {
     }
 
     /// True when a stop text has occurred: nothing that follows belongs to the reply.
-    pub fn has_stopped(&self) -> bool {
+    pub(super) fn has_stopped(&self) -> bool {
         self.stop.has_stopped()
     }
 
     /// The host wants no more of it. What still arrives is journalled and not shown.
-    pub fn cancel(&mut self) {
+    pub(super) fn cancel(&mut self) {
         self.is_cancelled = true;
     }
 
     /// True once the host cancelled.
-    pub fn is_cancelled(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.is_cancelled
     }
 
     /// Takes what the submitter tells; returns what the host is to see.
-    pub fn observe(&mut self, event: RunEvent, journal: &mut Journal) -> Option<GenerationEvent> {
+    pub(super) fn observe(&mut self, event: RunEvent, journal: &mut Journal) -> Option<GenerationEvent> {
         match event {
             RunEvent::PromptEvaluated { tokens, report, elapsed_us } => {
                 let end = (self.evaluated + tokens as usize).min(self.prompt.len());
@@ -81,11 +81,12 @@ impl ReplyCore {
                 self.evaluated = end;
                 self.stats.prefill_tokens += tokens;
                 self.stats.prefill_us += elapsed_us;
-                let (done, total) = (end as u32, self.prompt.len() as u32);
+                let (done, total) = (end.min(self.asked_len) as u32, self.asked_len as u32);
                 self.take(&report, journal);
                 let shown = self.show(&report);
                 // The first token comes with the last batch.
-                let progress = || (!self.is_cancelled).then_some(GenerationEvent::Prefilled { done, total });
+                let is_news = !self.is_cancelled && self.shown.is_empty();
+                let progress = || is_news.then_some(GenerationEvent::Prefilled { done, total });
                 shown.or_else(progress)
             }
             RunEvent::WindowCompleted { steps, report, elapsed_us } => {
@@ -136,24 +137,43 @@ impl ReplyCore {
             // The row that chose the end token counts too.
             self.hash = report.control.hash;
         }
-        self.shown_tokens += ids.len() as u32;
+        self.shown.extend(&ids);
         (!ids.is_empty()).then_some(GenerationEvent::Tokens { ids, text })
     }
 
     /// Tokens shown so far.
-    pub fn shown_tokens(&self) -> u32 {
-        self.shown_tokens
+    pub(super) fn shown_tokens(&self) -> u32 {
+        self.shown.len() as u32
+    }
+
+    /// The device was lost with everything on it. What a run has to evaluate and what it starts with, so that
+    /// the reply goes on as if nothing had happened; `None` when nothing is missing.
+    pub(super) fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {
+        if self.is_cancelled || self.has_stopped() || self.end.is_some() {
+            return None;
+        }
+        let missing = &self.shown[self.prompt.len().saturating_sub(self.asked_len)..];
+        self.prompt = self.prompt.iter().chain(missing).copied().collect();
+        self.evaluated = 0;
+        self.pending.clear();
+        let token_limit = setup.token_limit.saturating_sub(self.shown_tokens());
+        let setup = RequestSetup { token_limit, hash: self.hash, ..setup.clone() };
+        Some((self.prompt.clone(), setup))
     }
 
     /// The run is over with `result`: the last event.
-    pub fn finish(mut self, result: Result<(), DeviceError>, journal: &mut Journal) -> GenerationEvent {
+    pub(super) fn finish(
+        mut self,
+        result: Result<(), GenerateError>,
+        journal: &mut Journal,
+    ) -> GenerationEvent {
         if let Err(error) = result {
             journal.clear();
-            return GenerationEvent::Failed(error.into());
+            return GenerationEvent::Failed(error);
         }
         let reason = match self.end {
             Some(EndReason::Poisoned) => {
-                return GenerationEvent::Failed(GenerateError::Poisoned { tokens: self.shown_tokens });
+                return GenerationEvent::Failed(GenerateError::Poisoned { tokens: self.shown_tokens() });
             }
             _ if self.has_stopped() => FinishReason::Stop,
             _ if self.is_cancelled => FinishReason::Cancelled,
@@ -164,12 +184,13 @@ impl ReplyCore {
                 return GenerationEvent::Failed(DeviceError::Refused { phase, reason }.into());
             }
         };
+        let tokens = self.shown_tokens();
         let held = self.detokenizer.finish();
         let mut text = self.stop.push(&held);
         text += &self.stop.finish();
         GenerationEvent::Finished(ReplyFinished {
             reason,
-            tokens: self.shown_tokens,
+            tokens,
             text,
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,

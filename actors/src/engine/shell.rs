@@ -4,13 +4,13 @@
 use futures::future::{Either, select};
 use futures::pin_mut;
 
-use fanlight_messages::error::{GenerateError, LoadError};
-use fanlight_messages::limits::RUN_EVENTS;
+use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
+use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::{ConfigurePlan, ForgetCosts};
 use fanlight_messages::protocol::engine::*;
-use fanlight_messages::protocol::pager::CloseModel;
+use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
 use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
@@ -20,7 +20,7 @@ use super::prompt::{PreparedReply, prepare};
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
 use crate::kit::{
-    Addr, Asked, Clock, Gone, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender, stream,
+    Addr, Answer, Asked, Clock, Gone, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender, stream,
 };
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
@@ -91,6 +91,8 @@ struct Engine {
     model: Option<LoadedModel>,
     journal: Journal,
     last_run: RunId,
+    /// The device was lost after the model had been loaded, and is not back yet.
+    is_lost: bool,
 }
 
 /// The engine's loop. It ends when every handle is dropped, or with the first of its actors that fails.
@@ -98,7 +100,13 @@ pub async fn engine(
     mut mailbox: Mailbox<EngineMail>,
     links: EngineLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut engine = Engine { links, model: None, journal: Journal::default(), last_run: RunId::default() };
+    let mut engine = Engine {
+        links,
+        model: None,
+        journal: Journal::default(),
+        last_run: RunId::default(),
+        is_lost: false,
+    };
     while let Some(mail) = mailbox.next().await {
         let interrupt = match mail {
             EngineMail::Load(asked, sources, progress) => {
@@ -151,6 +159,7 @@ enum Next {
 impl Engine {
     async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
+        self.is_lost = false;
         self.journal.clear();
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
@@ -213,7 +222,8 @@ impl Engine {
             Some(model) => prepare(request, model, &self.journal),
             None => Err(GenerateError::NoModel),
         };
-        // The place of the last event is reserved first, so that the end can always be told.
+        // The places of the last event and of resumes are reserved first, so that they can always be told.
+        let notices = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
         let (prepared, last) = match (prepared, host.try_reserve()) {
             (Ok(prepared), Some(last)) => (prepared, last),
             (Err(error), _) => {
@@ -222,39 +232,129 @@ impl Engine {
             }
             (Ok(_), None) => return Ok(None),
         };
+        if self.is_lost {
+            // The reply before was complete when the device went.
+            if let Err(error) = self.restore(mailbox, &mut None).await? {
+                asked.reply.send(Err(error));
+                return Ok(None);
+            }
+        }
+        let (prompt_ids, reused_tokens) = (prepared.prompt.clone(), prepared.base as u32);
+        asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
+        let mut reply = ReplyCore::new(&prepared, &request.stop);
+        let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
+        let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
+        if let Some(told_us) = telling.first_token_us {
+            let (tokens, first_token_us) = (reply.shown_tokens(), told_us.saturating_sub(started_us));
+            self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
+        }
+        if result.is_err() && !self.is_lost {
+            self.model = None;
+        }
+        last.send(reply.finish(result, &mut self.journal));
+        Ok(telling.interrupt)
+    }
+
+    /// Runs a reply to its end, over again from what was said when the device is lost. The outer `Err` only
+    /// when an actor is gone.
+    async fn reply(
+        &mut self,
+        request: &Generate,
+        mut run: PreparedReply,
+        reply: &mut ReplyCore,
+        telling: &mut Telling,
+        mailbox: &mut Mailbox<EngineMail>,
+    ) -> Result<Result<(), GenerateError>, GenerateError> {
+        let setup = run.setup.clone();
+        let mut resumes = 0;
+        loop {
+            let (mut events, answer) = self.begin(&run, request).await?;
+            self.follow(reply, &mut events, telling, mailbox).await?;
+            let gone = GenerateError::EngineGone { actor: "submitter" };
+            let result = answer.wait().await.map_err(|_| gone)?;
+            let Err(DeviceError::Lost { .. }) = &result else { return Ok(result.map_err(Into::into)) };
+            // The submitter has dropped what was on the device.
+            self.is_lost = true;
+            self.journal.clear();
+            let Some((prompt, rest)) = reply.resume(&setup) else { return Ok(Ok(())) };
+            if resumes == RESUMES_MAX {
+                return Ok(result.map_err(Into::into));
+            }
+            resumes += 1;
+            match self.restore(mailbox, &mut telling.interrupt).await? {
+                Ok(ModelRestored { same_adapter, adapter }) => {
+                    if let Some(place) = telling.notices.pop() {
+                        place.send(GenerationEvent::Resumed { same_adapter, adapter });
+                    }
+                }
+                Err(_) if telling.interrupt.is_some() => {
+                    reply.cancel();
+                    return Ok(Ok(()));
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+            run = PreparedReply { prompt, base: 0, setup: rest, ..run };
+        }
+    }
+
+    /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
+    async fn begin(
+        &mut self,
+        run: &PreparedReply,
+        request: &Generate,
+    ) -> Result<(StreamReceiver<RunEvent>, Answer<Result<(), DeviceError>>), GenerateError> {
         self.last_run = RunId(self.last_run.0 + 1);
-        self.journal.truncate(prepared.base);
-        let (events, mut run) = stream(RUN_EVENTS);
-        let steps_max = request.window_steps;
+        self.journal.truncate(run.base);
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
         let frame_budget_us = request.frame_budget_ms.map(|ms| u64::from(ms) * 1000);
+        let steps_max = request.window_steps;
         let configure = ConfigurePlan { steps_max, width: request.width, frame_budget_us };
-        let configure = ControllerMail::Configure(configure);
-        self.links.controller.tell(configure).await.map_err(gone("controller"))?;
-        let begin = begin_decode(&prepared, self.last_run, request);
-        let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, events)).await;
-        let answer = answer.map_err(gone("submitter"))?;
-        let reused_tokens = prepared.base as u32;
-        let prompt_ids = prepared.prompt.clone();
-        asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
-
-        let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared;
-        let mut reply = ReplyCore::new(tokenizer, prompt, base, &request.stop, setup.hash_logits);
-        let interrupt = self.follow(&mut reply, &mut run, &host, mailbox, started_us).await?;
-        let result = answer.wait().await;
-        let failed = result.is_err();
-        let event = match result {
-            Ok(result) => {
-                if result.is_err() {
-                    // The submitter has dropped what was on the device.
-                    self.model = None;
-                }
-                reply.finish(result, &mut self.journal)
-            }
-            Err(_) => GenerationEvent::Failed(GenerateError::EngineGone { actor: "submitter" }),
+        let told = self.links.controller.tell(ControllerMail::Configure(configure)).await;
+        told.map_err(gone("controller"))?;
+        let (place, events) = stream(RUN_EVENTS);
+        let begin = BeginDecode {
+            run: self.last_run,
+            setup: run.setup.clone(),
+            base: run.base as u32,
+            tokens: run.prompt[run.base..].into(),
+            chunk_tokens: run.chunk_tokens,
+            windows_in_flight: request.windows_in_flight,
+            width: request.width,
         };
-        last.send(event);
-        if failed { Err(GenerateError::EngineGone { actor: "submitter" }) } else { Ok(interrupt) }
+        let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, place)).await;
+        Ok((events, answer.map_err(gone("submitter"))?))
+    }
+
+    /// Brings the model back after its device was lost; mail that interrupts the wait is left in `interrupt`.
+    /// The outer `Err` only when an actor is gone.
+    async fn restore(
+        &mut self,
+        mailbox: &mut Mailbox<EngineMail>,
+        interrupt: &mut Option<Interrupt>,
+    ) -> Result<Result<ModelRestored, GenerateError>, GenerateError> {
+        let pager = self.links.pager.clone();
+        let restoring = pager.ask(RestoreModel);
+        pin_mut!(restoring);
+        let restored = loop {
+            let mail = mailbox.next();
+            pin_mut!(mail);
+            match select(mail, restoring.as_mut()).await {
+                Either::Left((mail, _)) => {
+                    *interrupt = refuse(mail);
+                    if interrupt.is_some() {
+                        break Err(LoadError::Cancelled);
+                    }
+                }
+                Either::Right((restored, _)) => {
+                    break restored.map_err(|_| GenerateError::EngineGone { actor: "pager" })?;
+                }
+            }
+        };
+        self.is_lost = restored.is_err();
+        Ok(restored.map_err(|error| {
+            let reason = format!("it did not come back: {error}");
+            GenerateError::Device(DeviceError::Lost { reason })
+        }))
     }
 
     /// Shows the events of a run to the host until the run is over. Without room at the host no event of the
@@ -263,24 +363,22 @@ impl Engine {
         &mut self,
         reply: &mut ReplyCore,
         run: &mut StreamReceiver<RunEvent>,
-        host: &StreamSender<GenerationEvent>,
+        telling: &mut Telling,
         mailbox: &mut Mailbox<EngineMail>,
-        started_us: u64,
-    ) -> Result<Option<Interrupt>, GenerateError> {
-        let mut interrupt = None;
-        let (mut first_token_us, mut is_ending) = (None, false);
+    ) -> Result<(), GenerateError> {
+        let mut is_ending = false;
         loop {
             // After a stop nothing is shown and nobody is heard: at most two windows are still to come.
             let next = match is_ending {
                 true => Next::Event(run.next().await, None),
-                false => next(run, host, mailbox).await,
+                false => next(run, &telling.host, mailbox).await,
             };
             let stop = match next {
-                Next::Event(None, _) => break,
+                Next::Event(None, _) => return Ok(()),
                 Next::Event(Some(event), permit) => {
                     let shown = reply.observe(event, &mut self.journal);
-                    if reply.shown_tokens() > 0 && first_token_us.is_none() {
-                        first_token_us = Some(self.links.clock.now_us().saturating_sub(started_us));
+                    if reply.shown_tokens() > 0 && telling.first_token_us.is_none() {
+                        telling.first_token_us = Some(self.links.clock.now_us());
                     }
                     if let (Some(shown), Some(permit)) = (shown, permit) {
                         permit.send(shown);
@@ -291,7 +389,7 @@ impl Engine {
                 Next::ReaderGone => Some(Interrupt::ReaderGone),
             };
             if stop.is_some() {
-                interrupt = stop;
+                telling.interrupt = stop;
                 reply.cancel();
             }
             if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
@@ -301,24 +399,18 @@ impl Engine {
                 told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
             }
         }
-        if let Some(first_token_us) = first_token_us {
-            let tokens = reply.shown_tokens();
-            self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
-        }
-        Ok(interrupt)
     }
 }
 
-fn begin_decode(prepared: &PreparedReply, run: RunId, request: &Generate) -> BeginDecode {
-    BeginDecode {
-        run,
-        setup: prepared.setup.clone(),
-        base: prepared.base as u32,
-        tokens: prepared.prompt[prepared.base..].into(),
-        chunk_tokens: prepared.chunk_tokens,
-        windows_in_flight: request.windows_in_flight,
-        width: request.width,
-    }
+/// The host's side of a reply.
+struct Telling {
+    host: StreamSender<GenerationEvent>,
+    /// Reserved places, one for each time that the reply may be resumed.
+    notices: Vec<Permit<GenerationEvent>>,
+    /// What ended the reply early.
+    interrupt: Option<Interrupt>,
+    /// When the first token was shown.
+    first_token_us: Option<u64>,
 }
 
 /// Waits for mail, for the host to leave, or for room at the host and then an event of the run.

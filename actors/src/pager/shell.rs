@@ -2,13 +2,16 @@
 
 use std::rc::Rc;
 
+use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::error::LoadError;
 use fanlight_messages::plan::{BUCKET_MAX, GpuPlan, PlanRequest};
 use fanlight_messages::program::Program;
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::engine::LoadProgress;
 use fanlight_messages::protocol::pager::*;
-use fanlight_messages::protocol::submitter::{CompilePipelines, CreateModel, DescribeDevice, DropModel};
+use fanlight_messages::protocol::submitter::{
+    CompilePipelines, CreateModel, DescribeDevice, DropModel, ReopenDevice,
+};
 use fanlight_models::gguf::ModelFile;
 use fanlight_pager::{Ledger, LedgerError, Stretch, join_uploads, plan_resident, plan_uploads};
 
@@ -28,6 +31,8 @@ pub enum PagerMail {
     Plan(Asked<PlanResidency>),
     /// See [`PlaceWeights`]; beside it, where progress is latched.
     Place(Asked<PlaceWeights>, Latch<LoadProgress>),
+    /// See [`RestoreModel`].
+    Restore(Asked<RestoreModel>),
     /// See [`CloseModel`].
     Close(Asked<CloseModel>),
 }
@@ -41,6 +46,12 @@ impl Mail for PagerMail {
 impl From<Asked<PlanResidency>> for PagerMail {
     fn from(asked: Asked<PlanResidency>) -> Self {
         Self::Plan(asked)
+    }
+}
+
+impl From<Asked<RestoreModel>> for PagerMail {
+    fn from(asked: Asked<RestoreModel>) -> Self {
+        Self::Restore(asked)
     }
 }
 
@@ -71,6 +82,8 @@ struct Model {
 }
 
 struct Planned {
+    /// The adapter it was planned for.
+    adapter: AdapterFacts,
     plan: Rc<GpuPlan>,
     ledger: Ledger,
     stretches: Vec<Stretch>,
@@ -119,6 +132,14 @@ pub async fn pager(
                 };
                 asked.reply.send(placed);
             }
+            PagerMail::Restore(asked) => {
+                let is_abandoned = || asked.reply.is_abandoned();
+                let restored = match &mut model {
+                    Some(model) => restore(model, &links, is_abandoned).await,
+                    None => Err(not_opened()),
+                };
+                asked.reply.send(restored);
+            }
             PagerMail::Close(asked) => {
                 model = None;
                 asked.reply.send(links.submitter.ask(DropModel).await.map_err(gone));
@@ -158,8 +179,35 @@ async fn plan(
     let Some(file) = &model.file else { return Err(not_opened()) };
     let uploads = plan_uploads(&model.program, &plan, file).map_err(plan_error)?;
     let (plan, stretches) = (Rc::new(plan), join_uploads(uploads));
-    model.planned = Some(Planned { plan: plan.clone(), ledger: Ledger::new(budget_bytes), stretches });
+    model.planned =
+        Some(Planned { adapter: facts, plan: plan.clone(), ledger: Ledger::new(budget_bytes), stretches });
     Ok(plan)
+}
+
+/// Places a model again on the device that came back.
+async fn restore(
+    model: &mut Model,
+    links: &PagerLinks,
+    is_abandoned: impl Fn() -> bool,
+) -> Result<ModelRestored, LoadError> {
+    let Some(planned) = &mut model.planned else {
+        return Err(LoadError::Plan { reason: "nothing was placed that could be restored".into() });
+    };
+    // What was lost no longer takes memory.
+    planned.ledger.release_all();
+    let adapter = links.submitter.ask(ReopenDevice).await.map_err(gone)??;
+    let wanted_bytes = planned.plan.request.binding_bytes_max;
+    if adapter.binding_bytes_max < wanted_bytes {
+        let has = adapter.binding_bytes_max;
+        let reason =
+            format!("the new adapter binds {has} bytes at once, the plan needs {wanted_bytes}: load again");
+        return Err(LoadError::Plan { reason });
+    }
+    let before = &planned.adapter;
+    let same_adapter = (&before.name, &before.driver) == (&adapter.name, &adapter.driver);
+    planned.adapter = adapter.clone();
+    place(model, links, &Latch::new(LoadProgress::default()), is_abandoned).await?;
+    Ok(ModelRestored { same_adapter, adapter })
 }
 
 /// Creates, uploads and compiles; whatever fails, nothing stays on the device.

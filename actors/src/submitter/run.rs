@@ -9,8 +9,9 @@ use fanlight_messages::device::WindowReport;
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
+use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent};
-use fanlight_messages::protocol::telemetry::RecordSample;
+use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
 use super::shell::{SubmitterLinks, SubmitterMail};
@@ -187,6 +188,9 @@ fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, window: InFlight) {
                 let (width, steps, records) = (window.width, *steps, report.steps.clone());
                 links.observe(ObserveWindow { width, steps, elapsed_us, records });
             }
+            let mut drafts = DraftStats::default();
+            report.steps.iter().for_each(|step| drafts.add(step));
+            links.telemetry.record_drafts(RecordDrafts(drafts));
         }
     }
     window.permit.send(done.event);

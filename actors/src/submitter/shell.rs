@@ -30,6 +30,8 @@ pub enum SubmitterMail {
     Compile(Asked<CompilePipelines>, Latch<LoadProgress>),
     /// See [`DropModel`].
     Drop(Asked<DropModel>),
+    /// See [`ReopenDevice`].
+    Reopen(Asked<ReopenDevice>),
     /// See [`BeginDecode`]; beside it, where its events go.
     Begin(Asked<BeginDecode>, StreamSender<RunEvent>),
     /// See [`EndDecode`].
@@ -61,6 +63,7 @@ from_asked!(
     Matrix(UploadMatrix),
     Vector(UploadVector),
     Drop(DropModel),
+    Reopen(ReopenDevice),
     End(EndDecode)
 );
 
@@ -106,20 +109,13 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(created.map(|created| model = Some(created)));
             }
             SubmitterMail::Matrix(asked) => {
-                let UploadMatrix { matrix, first_row, bytes } = asked.request;
-                let uploaded = match &mut model {
-                    Some(model) => model.upload_matrix(matrix, first_row, &bytes).await,
-                    None => Err(DeviceError::NoModel),
-                };
-                asked.reply.send(uploaded.map(|()| bytes));
+                let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
+                asked.reply.send(uploaded.map(|()| asked.request.bytes));
             }
             SubmitterMail::Vector(asked) => {
                 let UploadVector { vector, element_offset, values } = asked.request;
-                let uploaded = match &mut model {
-                    Some(model) => model.upload_vector(vector, element_offset, &values),
-                    None => Err(DeviceError::NoModel),
-                };
-                asked.reply.send(uploaded);
+                let upload = |model: &mut B::Model| model.upload_vector(vector, element_offset, &values);
+                asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
                 let progress =
@@ -133,6 +129,11 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Drop(asked) => {
                 model = None;
                 asked.reply.send(());
+            }
+            SubmitterMail::Reopen(asked) => {
+                model = None;
+                let reopened = backend.reopen().await;
+                asked.reply.send(reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events) => {
                 let result = match &mut model {
@@ -158,6 +159,15 @@ pub async fn submitter<B: Backend>(
         }
     }
     Ok(())
+}
+
+async fn upload_matrix<M: BackendModel>(
+    model: Option<&mut M>,
+    request: &UploadMatrix,
+) -> Result<(), DeviceError> {
+    let UploadMatrix { matrix, first_row, bytes } = request;
+    let model = model.ok_or(DeviceError::NoModel)?;
+    model.upload_matrix(*matrix, *first_row, bytes).await
 }
 
 /// Answers mail of the control lane; returns the last run that has been ended.

@@ -1,6 +1,7 @@
 //! Stopping: by a cancel, by a reader that leaves, by a reader that is slow.
 
-use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent};
+use fanlight_messages::draft::{Width, WidthPolicy};
+use fanlight_messages::protocol::engine::{FinishReason, Generate, GenerationEvent};
 
 use crate::device::{settle, yield_now};
 use crate::rig::{collect, request, with_engine};
@@ -96,11 +97,13 @@ fn a_cancel_is_heard_while_the_stream_is_full() {
 }
 
 #[test]
-fn five_hundred_starts_and_stops_leave_nothing_behind() {
+fn a_thousand_starts_and_stops_leave_nothing_behind() {
     with_engine(11, |rig, _| async move {
-        for cycle in 0..500u32 {
+        for cycle in 0..1000u32 {
             let ids: Vec<u32> = (0..(cycle % 90) + 1).map(|i| (i * cycle) % 256).collect();
-            let mut generation = rig.handle.generate(request(&ids, 40)).await.unwrap();
+            let width = if cycle % 2 == 0 { Width::Nodes(8) } else { Width::Off };
+            let request = Generate { width: WidthPolicy::Fixed(width), ..request(&ids, 40) };
+            let mut generation = rig.handle.generate(request).await.unwrap();
             for _ in 0..cycle % 11 {
                 yield_now().await;
             }

@@ -57,6 +57,12 @@ pub struct DeviceState {
     pub vectors: BTreeMap<(VectorId, u32), Vec<f32>>,
     /// Creating a model fails.
     pub is_full: bool,
+    /// The device does not come back when it was lost.
+    pub is_gone: bool,
+    /// Times it was opened again.
+    pub reopened: u32,
+    /// Name of the adapter that comes back; empty for the same.
+    pub other_name: String,
 }
 
 /// The device.
@@ -119,14 +125,25 @@ impl Backend for PaperBackend {
     type Model = PaperModel;
 
     fn facts(&self) -> AdapterFacts {
+        let other = &self.state.borrow().other_name;
         AdapterFacts {
-            name: "paper".into(),
+            name: if other.is_empty() { "paper".into() } else { other.clone() },
             backend: "simulation".into(),
             driver: String::new(),
             is_software: true,
             binding_bytes_max: 128 << 20,
             has_packed_dot: false,
         }
+    }
+
+    async fn reopen(&self) -> Result<(), DeviceError> {
+        yield_now().await;
+        let mut state = self.state.borrow_mut();
+        if state.is_gone {
+            return Err(DeviceError::Unavailable { reason: "by the test".into() });
+        }
+        state.reopened += 1;
+        Ok(())
     }
 
     async fn create(&self, _: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {

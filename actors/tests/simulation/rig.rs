@@ -87,7 +87,7 @@ pub async fn collect(generation: &mut Generation) -> Ended {
     let (mut ids, mut text) = (Vec::new(), String::new());
     loop {
         match generation.events.next().await.expect("a last event always comes") {
-            GenerationEvent::Prefilled { .. } => {}
+            GenerationEvent::Prefilled { .. } | GenerationEvent::Resumed { .. } => {}
             GenerationEvent::Tokens { ids: new, text: more } => {
                 ids.extend(new);
                 text.push_str(&more);

@@ -2,7 +2,10 @@
 
 use std::sync::OnceLock;
 
-use minijinja::{Environment, Value};
+use fanlight_messages::draft::{
+    ANCESTOR_STRIDE, CHOICES_WORD, DEPTH_MAX, EXPECTED_WORD, MEMORY_TOKENS, PATH_WORD, VISITED_WORD,
+};
+use minijinja::{Environment, Value, context};
 
 /// How a binding is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,6 +58,7 @@ macro_rules! templates {
 templates! {
     "control" => "shared/control.wgsl",
     "quantise" => "shared/quantise.wgsl",
+    "step_words" => "shared/step_words.wgsl",
     "integer" => "shared/integer.wgsl",
     "codes_input" => "shared/codes_input.wgsl",
     "values_input" => "shared/values_input.wgsl",
@@ -80,6 +84,8 @@ templates! {
     "accept" => "accept/accept.wgsl",
     "scan" => "scan/scan.wgsl",
     "draft" => "draft/draft.wgsl",
+    "draft_learn" => "draft/learn.wgsl",
+    "draft_trie" => "draft/trie.wgsl",
     "repack" => "repack/repack.wgsl.j2",
     "repack_nibble" => "repack/nibble.wgsl.j2",
     "repack_int8" => "repack/int8.wgsl.j2",
@@ -127,6 +133,15 @@ pub(super) fn render(
     }
     let bindings = declared_bindings(&wgsl);
     Ok(Shader { label, wgsl, bindings, constants })
+}
+
+/// What the `step_words` part needs.
+pub(super) fn step_words() -> Value {
+    context! {
+        memory_tokens => MEMORY_TOKENS, depth_max => DEPTH_MAX, expected_word => EXPECTED_WORD,
+        visited_word => VISITED_WORD, choices_word => CHOICES_WORD, path_word => PATH_WORD,
+        ancestor_stride => ANCESTOR_STRIDE,
+    }
 }
 
 /// The bindings that the text declares: the layout can then never disagree with the shader.

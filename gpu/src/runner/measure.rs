@@ -260,25 +260,12 @@ impl Runner {
         Ok(self.batch(tokens, Product::Lane(tokens), rows, base + Width::Nodes(tokens).tokens_max()))
     }
 
-    async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
-        let mut kernels = vec![Kernel::Choose];
-        for op in &self.body {
-            visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
-        }
-        kernels.extend(
-            self.head_all.iter().map(|page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0),
-        );
-        self.resolve(kernels, &mut |_, _| ()).await
-    }
-
     async fn time_submission(&mut self, batch: Batch, base: u32, steps: u32) -> Result<(f64, u32), GpuError> {
         self.write_step(base, batch.tokens)?;
         let start = Instant::now();
         let report = self.submit(None, |runner, recorder| {
             for _ in 0..steps {
-                for op in &runner.body {
-                    recorder.op(op, batch)?;
-                }
+                runner.forward(recorder, batch)?;
                 recorder.multiply(&runner.head_all, batch.product, batch)?;
                 runner.step.choose(recorder, batch.tokens)?;
             }

@@ -2,11 +2,13 @@
 
 mod bound;
 mod buffers;
+mod decode;
 mod encode;
 mod lower;
 mod measure;
 mod params;
 pub(crate) mod pipelines;
+mod report;
 mod rope;
 mod step;
 mod upload;
@@ -15,12 +17,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use fanlight_messages::control::{
-    BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD, HASHES_WORD, RECORD_WORDS, RECORDS,
-    RECORDS_WORD, RING_LEN, RING_WORD, StepRecord,
-};
+use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD};
 use fanlight_messages::device::{RequestSetup, WindowReport};
-use fanlight_messages::draft::{DEPTH_MAX, MEMORY_TOKENS, WIDTHS, Width};
+use fanlight_messages::draft::{MEMORY_TOKENS, WIDTHS, Width};
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan};
 use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorId};
@@ -36,7 +35,8 @@ use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
 use pipelines::{Pipeline, Pipelines};
-use step::{Search, StepKernels};
+use report::Reported;
+use step::StepKernels;
 use upload::{UploadTarget, Uploads};
 
 use crate::device::{Device, GpuError};
@@ -44,13 +44,6 @@ use crate::kernels::{Kernel, accept, choose};
 
 /// A submission whose report has not been read back yet.
 pub type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
-
-/// What the last report that was read told.
-#[derive(Debug, Default)]
-struct Reported {
-    ring_head: Cell<u32>,
-    steps: Cell<u32>,
-}
 
 /// A model on a device.
 #[derive(Debug)]
@@ -227,11 +220,16 @@ impl Runner {
             return Err(step::wrong_width(nodes));
         }
         let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1);
+        self.compile_step(batch).await
+    }
+
+    /// Compiles everything that a step of this batch needs, where it is new.
+    async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
         let mut kernels = StepKernels::ALL.to_vec();
         for op in &self.body {
             encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
         }
-        let head = |page| batch.product.kernel(page, nodes, batch.packed_dot).0;
+        let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         kernels.extend(self.head_all.iter().map(head));
         self.resolve(kernels, &mut |_, _| ()).await
     }
@@ -292,49 +290,8 @@ impl Runner {
         self.search_first = step::write_memory(&self.device, &self.buffers, &setup.memory)?;
         let record = choose::Params { len: self.program.vocabulary_len, hash: u32::from(setup.hash_logits) };
         self.step.configure(&self.device, &self.buffers, record, self.search_first)?;
-        self.reported.ring_head.set(0);
-        self.reported.steps.set(0);
+        self.reported.reset();
         self.committed.reset(0);
-        Ok(())
-    }
-
-    /// Copies rows that the last step accepted to the cache, if there may be any: before anything but another
-    /// step reads it.
-    fn flush(&mut self) -> Result<(), GpuError> {
-        if !self.is_unflushed {
-            return Ok(());
-        }
-        self.device.health()?;
-        // The request is over; the copies run all the same, and nothing else does.
-        let end_offset = 4 * 3;
-        let control = self.buffers.get(BufferOwner::Control)?;
-        self.device.queue().write_buffer(control, end_offset, bytemuck::bytes_of(&1u32));
-        let mut encoder = self
-            .device
-            .raw()
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("flush") });
-        let mut recorder = Recorder {
-            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
-            pipelines: &self.resolved,
-            dispatches: 0,
-        };
-        let recorded = self.copy_accepted(&mut recorder);
-        drop(recorder);
-        recorded?;
-        self.device.submit(encoder.finish());
-        self.is_unflushed = false;
-        Ok(())
-    }
-
-    /// The second layer of every tree step's head dispatches.
-    fn copy_accepted(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
-        for op in &self.body {
-            if let Lowered::Heads(heads) = op {
-                for (groups_x, bind) in &heads.tree {
-                    recorder.dispatch(bind.kernel, &bind.group, [*groups_x, DEPTH_MAX, 2])?;
-                }
-            }
-        }
         Ok(())
     }
 
@@ -343,9 +300,7 @@ impl Runner {
     pub fn prefill(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<PendingReport, GpuError> {
         let batch = self.write_prompt(base, tokens)?;
         self.submit(None, |runner, recorder| {
-            for op in &runner.body {
-                recorder.op(op, batch)?;
-            }
+            runner.forward(recorder, batch)?;
             if !choose {
                 return Ok(());
             }
@@ -371,53 +326,6 @@ impl Runner {
         Ok(self.batch(live, Product::for_prompt(live), Rows::Prompt, base + live))
     }
 
-    /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
-    /// Submitted when called, so that the next window can follow before this one is read. The width must have
-    /// been prepared.
-    pub fn window(&mut self, steps: u32, width: Width) -> Result<PendingReport, GpuError> {
-        let first = self.committed.get();
-        let growth = width.tokens_max();
-        self.committed.submit(steps * growth);
-        // A tree step copies what the one before accepted; plain steps do not.
-        let copies = self.is_unflushed && width == Width::Off;
-        self.is_unflushed = width != Width::Off;
-        self.submit(Some(steps * growth), |runner, recorder| {
-            if copies {
-                runner.copy_accepted(recorder)?;
-            }
-            for step in 0..steps {
-                let committed = first + step * growth;
-                match width {
-                    Width::Off => runner.plain_step(recorder, committed)?,
-                    Width::Nodes(nodes) => runner.tree_step(recorder, nodes, committed)?,
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn plain_step(&self, recorder: &mut Recorder, committed: u32) -> Result<(), GpuError> {
-        let batch = self.batch(1, Product::Lane(1), Rows::Plain, committed + 1);
-        for op in &self.body {
-            recorder.op(op, batch)?;
-        }
-        recorder.multiply(&self.head, batch.product, batch)?;
-        self.step.commit(recorder, accept::Form::Plain, 1)
-    }
-
-    /// A step whose root is at most at position `committed`.
-    fn tree_step(&self, recorder: &mut Recorder, nodes: u32, committed: u32) -> Result<(), GpuError> {
-        let last = committed.min(self.plan.cache_rows - 1);
-        self.step.draft(recorder, nodes, Search { first: self.search_first, last })?;
-        let deepest = committed + Width::Nodes(nodes).tokens_max();
-        let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, deepest);
-        for op in &self.body {
-            recorder.op(op, batch)?;
-        }
-        recorder.multiply(&self.head_all, batch.product, batch)?;
-        self.step.commit(recorder, accept::Form::Tree, nodes)
-    }
-
     /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for
     /// decoding.
     pub async fn score(&mut self, base: u32, tokens: &[u32]) -> Result<Vec<f32>, GpuError> {
@@ -430,9 +338,7 @@ impl Runner {
         let kernels: Vec<_> = self.head_all.iter().map(kernel).collect();
         self.resolve(kernels, &mut |_, _| ()).await?;
         let report = self.submit(None, |runner, recorder| {
-            for op in &runner.body {
-                recorder.op(op, batch)?;
-            }
+            runner.forward(recorder, batch)?;
             recorder.multiply(&runner.head_all, batch.product, batch)
         })?;
         report.await?;
@@ -462,6 +368,30 @@ impl Runner {
         self.device.read_buffer(self.buffers.get(BufferOwner::Value(value))?, 4 * len as u64).await
     }
 
+    /// Every op of the forward pass but the head.
+    fn forward(&self, recorder: &mut Recorder, batch: Batch) -> Result<(), GpuError> {
+        self.body.iter().try_for_each(|op| recorder.op(op, batch))
+    }
+
+    /// Records one compute pass; gives it with the number of its dispatches.
+    fn record(
+        &self,
+        label: &str,
+        record: impl FnOnce(&Self, &mut Recorder) -> Result<(), GpuError>,
+    ) -> Result<(wgpu::CommandEncoder, u32), GpuError> {
+        let descriptor = wgpu::CommandEncoderDescriptor { label: Some(label) };
+        let mut encoder = self.device.raw().create_command_encoder(&descriptor);
+        let mut recorder = Recorder {
+            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
+            pipelines: &self.resolved,
+            dispatches: 0,
+        };
+        let recorded = record(self, &mut recorder);
+        let dispatches = recorder.dispatches;
+        drop(recorder);
+        recorded.map(|()| (encoder, dispatches))
+    }
+
     /// Records and submits; `growth` is what a window may commit at most.
     fn submit(
         &self,
@@ -474,19 +404,7 @@ impl Runner {
             .find(|(_, slot)| !slot.get())
             .ok_or(GpuError::NoReadbackSlot { slots: self.slots.len() })?;
         let readback = self.buffers.get(BufferOwner::Readback(index))?;
-        let mut encoder = self
-            .device
-            .raw()
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("window") });
-        let mut recorder = Recorder {
-            pass: encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()),
-            pipelines: &self.resolved,
-            dispatches: 0,
-        };
-        let recorded = record(self, &mut recorder);
-        let dispatches = recorder.dispatches;
-        drop(recorder);
-        recorded?;
+        let (mut encoder, dispatches) = self.record("window", record)?;
         encoder.copy_buffer_to_buffer(
             self.buffers.get(BufferOwner::Control)?,
             0,
@@ -501,7 +419,7 @@ impl Runner {
         Ok(async move {
             let words = words.await;
             slot.set(false);
-            let report = report(&words?, &reported, dispatches)?;
+            let report = reported.take(&words?, dispatches)?;
             if let Some(growth) = growth {
                 committed.confirm(report.control.committed, growth);
             }
@@ -513,22 +431,3 @@ impl Runner {
 
 /// Rows of a position table written at once.
 const ROPE_ROWS: u32 = 1024;
-
-fn report(words: &[u32], reported: &Reported, dispatches: u32) -> Result<WindowReport, GpuError> {
-    let control = ControlBlock::from_words(words)
-        .ok_or_else(|| GpuError::Lost { reason: "the readback is too short".into() })?;
-    let ring = &words[RING_WORD as usize..];
-    let hash_ring = &words[HASHES_WORD as usize..];
-    let slots = || (reported.ring_head.get()..control.ring_head).map(|t| (t % RING_LEN) as usize);
-    let tokens = slots().map(|slot| ring[slot]).collect();
-    let hashes = slots().map(|slot| hash_ring[slot]).collect();
-    let records = &words[RECORDS_WORD as usize..];
-    let step = |s: u32| {
-        let at = (s % RECORDS * RECORD_WORDS) as usize;
-        StepRecord::from_words([records[at], records[at + 1], records[at + 2]])
-    };
-    let steps = (reported.steps.get()..control.steps).map(step).collect();
-    reported.ring_head.set(control.ring_head);
-    reported.steps.set(control.steps);
-    Ok(WindowReport { control, tokens, hashes, steps, dispatches })
-}

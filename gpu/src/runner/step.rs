@@ -1,7 +1,8 @@
 //! What a step does besides the forward pass: draft before it, choose and commit after it.
 
 use fanlight_messages::draft::{
-    EVIDENCES, MEMORY_TOKENS, ORDERS, RELIABILITIES, RELIABILITY_WORD, SEPARATOR, VISITED_WORD, WIDTHS, Width,
+    EVIDENCES, MEMORY_TOKENS, NODES_MAX, ORDERS, RELIABILITIES, RELIABILITY_WORD, SEPARATOR, VISITED_WORD,
+    WIDTHS, memory_words,
 };
 use fanlight_messages::plan::BufferOwner;
 use fanlight_messages::program::ValueId;
@@ -158,14 +159,10 @@ pub(super) struct Search {
 
 /// Writes the session memory below the context and gives the first index that is searched.
 pub(super) fn write_memory(device: &Device, buffers: &Buffers, memory: &[u32]) -> Result<u32, GpuError> {
-    let memory = memory.strip_suffix(&[SEPARATOR]).unwrap_or(memory);
-    if memory.is_empty() {
+    let words = memory_words(memory);
+    if words == [SEPARATOR] {
         return Ok(MEMORY_TOKENS);
     }
-    // The last word stays a separator: what memory ends with is not followed by the context.
-    let room = MEMORY_TOKENS as usize - 1;
-    let mut words = memory[memory.len().saturating_sub(room)..].to_vec();
-    words.push(SEPARATOR);
     let first = MEMORY_TOKENS - words.len() as u32;
     let history = buffers.get(BufferOwner::History)?;
     device.queue().write_buffer(history, 4 * u64::from(first), bytemuck::cast_slice(&words));
@@ -184,5 +181,5 @@ pub(super) fn write_reliabilities(device: &Device, buffers: &Buffers) -> Result<
 
 /// A width that is none of the buckets.
 pub(super) fn wrong_width(wanted: u32) -> GpuError {
-    GpuError::BatchTooLarge { wanted: wanted as usize, limit: Width::Nodes(32).rows() as usize }
+    GpuError::BatchTooLarge { wanted: wanted as usize, limit: NODES_MAX as usize }
 }

@@ -149,8 +149,8 @@ pub struct Generate {
 }
 
 impl Generate {
-    /// With everything else at its default: the loaded batch, the longest windows, no drafts, no stop text, no
-    /// hash, the prefix reused.
+    /// With everything else at its default: the loaded batch, the longest windows, no drafts, no stop text,
+    /// no hash, the prefix reused.
     pub fn new(prompt: Prompt, token_limit: u32) -> Self {
         Self {
             prompt,
@@ -222,6 +222,14 @@ pub enum GenerationEvent {
         /// New text: whole characters only, possibly empty.
         text: String,
     },
+    /// The device was lost and is back; the reply goes on where it was.
+    Resumed {
+        /// Whether adapter and driver are those of before. On another one the rest of the reply may differ
+        /// from what it would have been.
+        same_adapter: bool,
+        /// The adapter.
+        adapter: AdapterFacts,
+    },
     /// The reply is complete.
     Finished(ReplyFinished),
     /// The reply broke off.
@@ -268,6 +276,15 @@ pub struct DraftStats {
 }
 
 impl DraftStats {
+    /// Adds the counts of other steps.
+    pub fn merge(&mut self, other: &Self) {
+        self.verified += other.verified;
+        self.accepted += other.accepted;
+        let depths = self.accepted_by_depth.iter_mut().zip(other.accepted_by_depth);
+        let lengths = self.match_len.iter_mut().zip(other.match_len);
+        depths.chain(lengths).for_each(|(sum, more)| *sum += more);
+    }
+
     /// Counts a step.
     pub fn add(&mut self, step: &StepRecord) {
         self.verified += step.live.saturating_sub(1);

@@ -5,6 +5,7 @@
 use std::rc::Rc;
 
 use super::Request;
+use crate::device::AdapterFacts;
 use crate::error::LoadError;
 use crate::plan::{GpuPlan, KvFormat};
 use crate::program::Program;
@@ -58,6 +59,24 @@ pub struct WeightsPlaced {
 
 impl Request for PlaceWeights {
     type Reply = Result<WeightsPlaced, LoadError>;
+}
+
+/// Brings the placed model back after its device was lost: opens a device, creates the planned buffers and
+/// uploads all weights again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreModel;
+
+/// The answer to [`RestoreModel`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelRestored {
+    /// Whether adapter and driver are those of before: only then equal bits are promised.
+    pub same_adapter: bool,
+    /// The adapter.
+    pub adapter: AdapterFacts,
+}
+
+impl Request for RestoreModel {
+    type Reply = Result<ModelRestored, LoadError>;
 }
 
 /// Destroys what the model holds on the device and forgets it.

@@ -79,6 +79,15 @@ impl Request for DropModel {
     type Reply = ();
 }
 
+/// Opens the device again after it was lost; what was on it is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReopenDevice;
+
+impl Request for ReopenDevice {
+    /// The adapter that was found.
+    type Reply = Result<AdapterFacts, DeviceError>;
+}
+
 /// Numbers the runs of an engine, so that an end which overtakes its beginning still ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RunId(pub u64);

@@ -1,5 +1,6 @@
 //! Telemetry records samples that may be dropped, and shows what it kept.
 
+use super::engine::DraftStats;
 use super::{Lane, Request};
 
 /// A thing that was measured (never awaited; counted when dropped).
@@ -37,6 +38,11 @@ pub enum RecordSample {
     },
 }
 
+/// What drafts were worth in the live steps of a window (never awaited; counted when dropped). Summed, not
+/// traced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordDrafts(pub DraftStats);
+
 /// Asks for what was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeSnapshot;
@@ -58,6 +64,8 @@ pub struct SnapshotTaken {
     pub tokens: u64,
     /// Bytes uploaded.
     pub upload_bytes: u64,
+    /// What drafts were worth in all live steps.
+    pub drafts: DraftStats,
     /// Samples that found the queue full.
     pub dropped_samples: u64,
     /// The last samples with the microsecond they arrived at, oldest first.

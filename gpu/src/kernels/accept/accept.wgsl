@@ -13,30 +13,12 @@ struct Params {
 @group(0) @binding(7) var<storage, read_write> control: array<u32>;
 @group(0) @binding(8) var<uniform> params: Params;
 
-const COMMITTED = 0u;
-const LIVE = 1u;
-const CONTEXT = 2u;
-const END = 3u;
-const PENDING = 4u;
-const TOKENS_LEFT = 5u;
-const POISON = 6u;
-const RING_HEAD = 7u;
-const HASH = 8u;
-const PATH = 9u;
-const STEPS = 11u;
 const END_IDS = {{ end_ids_word }}u;
 const RING = {{ ring_word }}u;
 const RING_LEN = {{ ring_len }}u;
 const HASHES = {{ hashes_word }}u;
 const RECORDS = {{ records_word }}u;
 const RECORD_COUNT = {{ records }}u;
-const MEMORY = {{ memory_tokens }}u;
-const EXPECTED = {{ expected_word }}u;
-const VISITED = {{ visited_word }}u;
-const CHOICES = {{ choices_word }}u;
-const VISITED_NODES = {{ path_word }}u;
-const DEPTH_MAX = {{ depth_max }}u;
-const STRIDE = {{ ancestor_stride }}u;
 const PROMPT = 0u;
 const TREE = 2u;
 

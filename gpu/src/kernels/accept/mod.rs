@@ -5,11 +5,8 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::source::{RenderError, Shader, render};
+use super::source::{RenderError, Shader, render, step_words};
 use fanlight_messages::control::{END_IDS_WORD, HASHES_WORD, RECORDS, RECORDS_WORD, RING_LEN, RING_WORD};
-use fanlight_messages::draft::{
-    ANCESTOR_STRIDE, CHOICES_WORD, DEPTH_MAX, EXPECTED_WORD, MEMORY_TOKENS, PATH_WORD, VISITED_WORD,
-};
 use minijinja::context;
 
 /// What a step was.
@@ -35,12 +32,11 @@ pub struct Params {
 pub(super) fn shader() -> Result<Shader, RenderError> {
     render(
         "accept".into(),
-        &["accept"],
+        &["step_words", "accept"],
         context! {
             end_ids_word => END_IDS_WORD, ring_word => RING_WORD, ring_len => RING_LEN,
-            hashes_word => HASHES_WORD, records_word => RECORDS_WORD, records => RECORDS, memory_tokens => MEMORY_TOKENS,
-            expected_word => EXPECTED_WORD, visited_word => VISITED_WORD, choices_word => CHOICES_WORD,
-            path_word => PATH_WORD, depth_max => DEPTH_MAX, ancestor_stride => ANCESTOR_STRIDE,
+            hashes_word => HASHES_WORD, records_word => RECORDS_WORD, records => RECORDS,
+            ..step_words()
         },
         Vec::new(),
     )

@@ -18,8 +18,8 @@ const KV_HEADS: usize = 2;
 /// Positions of the cache: five chunks.
 const POSITIONS: usize = 320;
 const CACHE_ROWS: usize = POSITIONS + TREE_ROWS as usize;
-/// Parents of a tree's nodes, node 0 first: a chain as deep as drafts go, then shallow nodes, so that a tile of
-/// rows begins with its deepest.
+/// Parents of a tree's nodes, node 0 first: a chain as deep as drafts go, then shallow nodes, so that a tile
+/// of rows begins with its deepest.
 const PARENTS: [usize; 12] = [0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 9];
 
 /// Region of the tree rows that this step uses.

@@ -35,7 +35,8 @@ async fn run(lab: &Lab, rows: &[Vec<f32>], hash: bool, control: &[u32]) -> Vec<u
 fn check(lab: &Lab, case: &str, rows: &[Vec<f32>]) {
     let place = Place { kernel: "choose", case, what: "partials", row_len: SLICES as usize * 4 };
     for hash in [true, false] {
-        place.assert(&wanted(rows, hash), &block_on(run(lab, rows, hash, &control(9, 1))));
+        let live = rows.len() as u32;
+        place.assert(&wanted(rows, hash), &block_on(run(lab, rows, hash, &control(9, live))));
     }
 }
 
@@ -93,4 +94,14 @@ fn nothing_is_chosen_after_the_end() {
     let lab = &lab();
     let got = block_on(run(lab, &[peaked(1000, &[3], 1)], true, &ended(9, 1)));
     Place { kernel: "choose", case: "after the end", what: "partials", row_len: 256 }.assert_untouched(&got);
+}
+
+#[test]
+fn rows_that_are_not_live_are_left_alone() {
+    let lab = &lab();
+    let rows = [peaked(1000, &[3], 1), peaked(1000, &[4], 2), peaked(1000, &[5], 3)];
+    let got = block_on(run(lab, &rows, true, &control(9, 2)));
+    let place = Place { kernel: "choose", case: "two of three rows live", what: "partials", row_len: 256 };
+    place.assert(&wanted(&rows[..2], true), &got[..512]);
+    place.assert_untouched(&got[512..]);
 }

@@ -3,7 +3,8 @@
 // barriers).
 //   dx = amax / 127,  code = round(x / dx) clamped to ±127
 //   meta = { bits(dx), sum of codes 0..16 | 16..32 as i16 }
-// A block of zeros gets dx = 0 and codes 0. A NaN or infinity raises its row's fault bit instead of spreading.
+// A block of zeros gets dx = 0 and codes 0. A NaN or infinity raises the fault bit of its row instead of
+// spreading.
 const TINY = 1e-30;
 
 var<workgroup> quarter_max: array<f32, GROUP>;

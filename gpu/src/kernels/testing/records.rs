@@ -45,6 +45,16 @@ fn declared(kernel: Kernel) -> Option<(Vec<Member>, usize)> {
     Some((members, *span as usize))
 }
 
+/// What surrounds the forward pass.
+fn of_steps() -> Vec<(Kernel, (Vec<Member>, usize))> {
+    vec![
+        (Kernel::Choose, members!(choose::Params { len, hash })),
+        (Kernel::Accept, members!(accept::Params { form })),
+        (Kernel::Scan, members!(scan::Params { first, width })),
+        (Kernel::Draft, members!(scan::Params { first, width })),
+    ]
+}
+
 #[test]
 fn rust_records_lie_as_the_shaders_read_them() {
     let layout = SlabLayout::for_columns(512);
@@ -109,10 +119,7 @@ fn rust_records_lie_as_the_shaders_read_them() {
         let variant = activate::Variant { layout, gelu: flag, keeps_values: flag };
         wanted.push((Kernel::Activate(variant), members!(activate::Params { len })));
     }
-    wanted.push((Kernel::Choose, members!(choose::Params { len, hash })));
-    wanted.push((Kernel::Accept, members!(accept::Params { form })));
-    wanted.push((Kernel::Scan, members!(scan::Params { first, width })));
-    wanted.push((Kernel::Draft, members!(scan::Params { first, width })));
+    wanted.extend(of_steps());
     for (kernel, wanted) in wanted {
         let declared = declared(kernel).unwrap_or_else(|| panic!("{kernel:?} has no parameters"));
         assert_eq!(declared, wanted, "{kernel:?}: naga's layout against the Rust struct");

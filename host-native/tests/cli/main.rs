@@ -1,5 +1,7 @@
 //! The built command line on a tiny synthetic model: what scripts rely on, and how it refuses.
 
+mod speculation;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

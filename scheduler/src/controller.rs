@@ -1,9 +1,9 @@
 //! Chooses width and length of the next window.
 //!
-//! Decoding is plain, or it *listens* (width 1: a draft is made and none verified, so that its promise is heard
-//! for the price of drafting), or it speculates with the width that is expected to emit most tokens per
-//! microsecond. Single windows of another width, *probes*, find out what is not known: what wider steps cost,
-//! whether promises hold, whether plain decoding still costs what it did. All losses are paid from a purse.
+//! Decoding is plain, or it speculates with the width that is expected to emit most tokens per microsecond. While
+//! it is plain, windows of width 1 now and then *listen*: a draft is made and scored, and none verified. Single
+//! steps of another width, *probes*, find out what a width costs and whether promises hold, and single plain
+//! windows whether plain decoding still costs what it did. All losses are paid from a purse.
 
 use fanlight_messages::control::WINDOW_STEPS_MAX;
 use fanlight_messages::draft::{Width, WidthPolicy};
@@ -11,54 +11,35 @@ use fanlight_messages::limits::SUBMISSION_US_MAX;
 use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow, PlanChosen};
 
 use crate::acceptance::{Acceptance, Belief};
-use crate::cost::{CostCurve, WINDOWS};
+use crate::cost::{CostCurve, KNOWN_SAMPLES, WINDOWS};
 use crate::purse::Purse;
 
 /// The smallest window within this of the fastest is taken: a plan is heard sooner, a stop is too.
 const WINDOW_SLACK: f64 = 1.10;
-/// Speculation must promise this much over plain decoding, and a width over the one in use.
+/// Speculation must promise this much over plain decoding.
 const MARGIN: f64 = 1.02;
+/// A width must promise this much over the one in use: estimates move together, but not quite.
+const CHANGE_MARGIN: f64 = 1.05;
 /// An unmeasured width must promise this much over the one in use.
 const PROBE_MARGIN: f64 = 1.03;
 /// Nodes of the widest tree that is tried on a device where none was measured; then twice the widest that was.
 /// Eight nodes gain most of what a chain can.
 const FIRST_TREE: u32 = 8;
-/// Samples after which a width's cost counts as known.
-const KNOWN_SAMPLES: u32 = 2;
-/// Tokens that are listened to when a reply begins and when speculation stops paying.
-const LISTEN_TOKENS: u64 = 12;
-/// Tokens between probes of one kind: at first, and after failures. The second keeps the way back to
-/// speculation short.
-const SPACING: [u64; 2] = [12, 28];
-/// Tokens between probes whose cost is felt.
+/// Where drafts promise this much of what would pay, listening goes on without a pause.
+const PROMISING: f64 = 0.97;
+/// Steps of a listening window: the shadow of all but the last is scored.
+const LISTEN_STEPS: u32 = 4;
+/// Tokens between the beginnings of two listening windows, and of two probes of trust, at least.
+const LISTEN_TOKENS: u64 = 16;
+const TRUST_TOKENS: u64 = 32;
+/// Tokens between two of them at most, where they cost much.
 const SPACING_MAX: u64 = 512;
-/// Part of the time that probes of one kind may cost.
-const PROBE_SHARE: f64 = 0.003;
+/// Part of the time that listening may cost, and probes of trust.
+const SHARE: f64 = 0.004;
 /// Windows until an answer to a probe is no longer waited for: those in flight, the probe, and one dropped.
 const PROBE_WINDOWS: u32 = 4;
 /// Windows of speculation after which plain decoding is measured again.
 const PLAIN_WINDOWS: u32 = 96;
-
-/// When to probe again: after failures less often, less often too where a probe is dear.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Schedule {
-    due: u64,
-    spacing: u64,
-}
-
-impl Schedule {
-    fn succeeded(&mut self, now: u64) {
-        self.spacing = SPACING[0];
-        self.due = now;
-    }
-
-    /// A probe goes out that costs `loss` plain steps if it finds nothing.
-    fn sent(&mut self, now: u64, loss: f64) {
-        let dear = (loss.max(0.0) / PROBE_SHARE) as u64;
-        self.due = now + self.spacing.max(SPACING[0]).max(dear.min(SPACING_MAX));
-        self.spacing = (2 * self.spacing).clamp(SPACING[0], SPACING[1]);
-    }
-}
 
 /// The state of the controller.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,13 +50,14 @@ pub struct Controller {
     costs: CostCurve,
     acceptance: Acceptance,
     purse: Purse,
-    /// Tokens emitted so far.
+    /// Tokens emitted so far, and how many when the request began.
     now: u64,
-    /// Width between probes.
+    started: u64,
+    /// Width between probes: plain, or one that verifies drafts.
     base: Width,
-    listen_until: u64,
-    listening: Schedule,
-    trusting: Schedule,
+    /// When to listen again, and when to try a promise again that was not kept.
+    listen_due: u64,
+    trust_due: u64,
     /// A probe that was planned, and how many windows have completed since.
     probe: Option<(Width, u32)>,
     /// Windows since plain decoding was measured.
@@ -92,10 +74,10 @@ impl Default for Controller {
             acceptance: Acceptance::default(),
             purse: Purse::default(),
             now: 0,
+            started: 0,
             base: Width::Off,
-            listen_until: LISTEN_TOKENS,
-            listening: Schedule::default(),
-            trusting: Schedule::default(),
+            listen_due: 0,
+            trust_due: 0,
             probe: None,
             plain_age: 0,
         }
@@ -111,11 +93,10 @@ impl Controller {
         self.window_us_max = budget as f64;
         self.costs.age();
         self.acceptance.start();
-        self.purse = Purse::default();
         self.base = Width::Off;
-        self.listen_until = self.now + LISTEN_TOKENS;
-        self.listening.succeeded(self.now);
-        self.trusting.succeeded(self.now);
+        self.started = self.now;
+        self.listen_due = self.now;
+        self.trust_due = self.now;
         self.probe = None;
         self.plan()
     }
@@ -132,15 +113,7 @@ impl Controller {
         self.now += u64::from(tokens);
         self.costs.observe(window.width, window.steps, window.elapsed_us);
         self.acceptance.observe(window.width, &window.records);
-        let plain = self.plain_us();
-        // Losses are booked at average cost: one window that shared the device is not speculation's fault.
-        let spent_us = match self.costs.step_us(window.width, window.steps) {
-            Some(step_us) if window.width != Width::Off => step_us * f64::from(window.steps),
-            _ => plain.unwrap_or(0.0) * f64::from(tokens),
-        };
-        if let Some(plain_us) = plain {
-            self.purse.book(f64::from(tokens), spent_us / plain_us);
-        }
+        self.book(window, f64::from(tokens));
         self.plain_age = if window.width == Width::Off { 0 } else { self.plain_age.saturating_add(1) };
         self.probe = self
             .probe
@@ -148,6 +121,17 @@ impl Controller {
             .map(|(width, windows)| (width, windows + 1))
             .filter(|(_, windows)| *windows < PROBE_WINDOWS);
         self.plan()
+    }
+
+    /// Books what a window lost or gained, at average cost: one window that shared the device is not
+    /// speculation's fault.
+    fn book(&mut self, window: &ObserveWindow, tokens: f64) {
+        let Some(plain_us) = self.plain_us() else { return };
+        let step_us = match window.width {
+            Width::Off => plain_us,
+            width => self.costs.step_us(width, window.steps).unwrap_or(plain_us),
+        };
+        self.purse.book(tokens, f64::from(window.steps) * step_us / plain_us);
     }
 
     fn plan(&mut self) -> PlanChosen {
@@ -160,10 +144,9 @@ impl Controller {
     /// The longest window that stays within the cap; one step on a device that is not known.
     fn longest(&self, width: Width) -> u32 {
         if self.costs.samples(width) == 0 {
-            1
-        } else {
-            self.windows(width).map(|(steps, _)| steps).max().unwrap_or(1)
+            return 1;
         }
+        self.windows(width).map(|(steps, _)| steps).max().unwrap_or(1)
     }
 
     /// Windows within the cap, and what a step costs in each. A window of one step is always among them: a
@@ -211,16 +194,15 @@ impl Controller {
         let Some(plain_us) = self.plain_us() else { return PlanChosen { width: Width::Off, steps: 1 } };
         // Where even drafts that are always right do not pay, nothing is drafted.
         let can_pay =
-            |width| self.hopeful_gain(width, f64::from(Width::tokens_max(width)), plain_us) > MARGIN;
+            |width: Width| self.hopeful_gain(width, f64::from(width.tokens_max()), plain_us) > MARGIN;
         if !self.trees().any(can_pay) {
             self.base = Width::Off;
             return self.plain_window();
         }
-        self.rebase(plain_us);
-        if self.probe.is_none()
-            && let Some(plan) = self.next_probe(plain_us)
-        {
-            self.probe = (plan.width != self.base).then_some((plan.width, 0));
+        self.base = self.best(plain_us);
+        let probe = if self.probe.is_none() { self.next_probe(plain_us) } else { None };
+        if let Some(plan) = probe {
+            self.probe = Some((plan.width, 0));
             return plan;
         }
         match self.base {
@@ -229,55 +211,47 @@ impl Controller {
         }
     }
 
-    /// A plain window; of a length that is not known yet where there is one, as that costs nothing.
+    /// A plain window; of a length that is not known yet where there is one, as that costs nothing. At first it is
+    /// short, so that what is heard is heeded soon.
     fn plain_window(&self) -> PlanChosen {
-        let unknown =
-            self.windows(Width::Off).find(|(steps, _)| self.costs.samples_of(Width::Off, *steps) < 2);
-        let (steps, _) = unknown.or_else(|| self.window(Width::Off)).unwrap_or((1, 0.0));
+        if self.now < self.started + LISTEN_TOKENS {
+            return PlanChosen { width: Width::Off, steps: 1 };
+        }
+        let unknown = |steps: u32| self.costs.plain_samples(steps) < KNOWN_SAMPLES;
+        let longest = self.windows(Width::Off).last().filter(|(steps, _)| unknown(*steps));
+        let first = unknown(1).then_some((1, 0.0));
+        let (steps, _) = first.or(longest).or_else(|| self.window(Width::Off)).unwrap_or((1, 0.0));
         PlanChosen { width: Width::Off, steps }
     }
 
-    /// Decides the width between probes.
-    fn rebase(&mut self, plain_us: f64) {
+    /// The width between probes: the one in use while none is clearly better.
+    fn best(&self, plain_us: f64) -> Width {
+        if !self.purse.affords(0.0) {
+            return Width::Off;
+        }
         let gain = |width| self.gain(width, Belief::Corrected, plain_us);
         let measured = self.trees().filter(|width| self.costs.samples(*width) > 0);
         let best = measured.map(|width| (width, gain(width))).max_by(|a, b| a.1.total_cmp(&b.1));
-        let was_tree = self.base.rows() > 1;
-        let now = self.now;
-        let kept = was_tree.then(|| gain(self.base)).filter(|kept| *kept > 1.0);
-        let best = best.filter(|(_, gain)| *gain > MARGIN * kept.unwrap_or(1.0));
-        self.base = match best {
-            _ if !self.purse.affords(0.0) => Width::Off,
-            Some((width, _)) => width,
-            None if kept.is_some() => self.base,
-            None if was_tree => {
-                self.listen_until = now + LISTEN_TOKENS;
-                self.listening.succeeded(now);
-                Width::Nodes(1)
-            }
-            None if now < self.listen_until => Width::Nodes(1),
-            None => Width::Off,
-        };
-        if self.base.rows() > 1 {
-            self.trusting.succeeded(now);
+        let (kept, change) =
+            if self.base == Width::Off { (1.0, MARGIN) } else { (gain(self.base), CHANGE_MARGIN) };
+        match best {
+            Some((width, gain)) if gain > (change * kept).max(MARGIN) => width,
+            _ if kept >= 1.0 => self.base,
+            _ => Width::Off,
         }
     }
 
     /// What is worth finding out with the next window.
     fn next_probe(&mut self, plain_us: f64) -> Option<PlanChosen> {
-        if self.base.rows() > 1 && self.plain_age >= PLAIN_WINDOWS {
-            let (steps, _) = self.window(Width::Off)?;
-            return Some(PlanChosen { width: Width::Off, steps });
-        }
-        if let Some(width) = self.cost_probe(plain_us).or_else(|| self.trust_probe(plain_us)) {
+        if let Some(width) = self.cost_probe(plain_us) {
             return Some(PlanChosen { width, steps: 1 });
         }
-        let (steps, us) = self.window(Width::Nodes(1))?;
-        if self.base == Width::Off && self.now >= self.listening.due {
-            self.listening.sent(self.now, f64::from(steps) * (us / plain_us - 1.0));
-            return Some(PlanChosen { width: Width::Nodes(1), steps });
+        if self.base != Width::Off {
+            let (steps, _) = self.window(Width::Off)?;
+            return (self.plain_age >= PLAIN_WINDOWS).then_some(PlanChosen { width: Width::Off, steps });
         }
-        None
+        let trust = self.trust_probe(plain_us);
+        trust.map(|width| PlanChosen { width, steps: 1 }).or_else(|| self.listening(plain_us))
     }
 
     /// A width whose cost is not known and that may be better than the one in use.
@@ -294,15 +268,37 @@ impl Controller {
         pays.then_some(width)
     }
 
-    /// The narrowest tree, when promises would pay that were not kept before.
+    /// The narrowest tree, when promises would pay that were not kept before: what the shadow says may be wrong.
     fn trust_probe(&mut self, plain_us: f64) -> Option<Width> {
         let promised = |width| self.gain(width, Belief::Promised, plain_us) > MARGIN;
-        if self.base.rows() > 1 || self.now < self.trusting.due || !self.trees().any(promised) {
+        if self.now < self.trust_due || !self.trees().any(promised) {
             return None;
         }
         let width = self.trees().next()?;
         let loss = self.loss(width, 1.0, plain_us);
-        self.purse.affords(loss).then(|| self.trusting.sent(self.now, loss))?;
+        self.purse.affords(loss).then(|| self.trust_due = self.now + spacing(TRUST_TOKENS, loss))?;
         Some(width)
     }
+
+    /// A listening window, when it is time for one.
+    fn listening(&mut self, plain_us: f64) -> Option<PlanChosen> {
+        let tokens = |width| self.acceptance.expected_tokens(width, Belief::Corrected);
+        let promises = |width| self.hopeful_gain(width, tokens(width), plain_us) > PROMISING * MARGIN;
+        let (width, wanted) = (Width::Nodes(1), LISTEN_STEPS.min(self.steps_max));
+        let step_us = self.costs.step_us(width, wanted)?;
+        let loss = f64::from(wanted) * (step_us / plain_us - 1.0);
+        let is_due = self.now >= self.listen_due || self.trees().any(promises);
+        if !is_due || !self.purse.affords(loss) {
+            return None;
+        }
+        self.listen_due = self.now + spacing(LISTEN_TOKENS, loss);
+        let steps = self.windows(width).map(|(steps, _)| steps).filter(|steps| *steps <= wanted).max()?;
+        Some(PlanChosen { width, steps })
+    }
+}
+
+/// Tokens from one probe that may lose `loss` plain steps to the next.
+fn spacing(tokens_min: u64, loss: f64) -> u64 {
+    // The cast saturates.
+    tokens_min.max(((loss.max(0.0) / SHARE) as u64).min(SPACING_MAX))
 }

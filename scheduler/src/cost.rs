@@ -1,168 +1,177 @@
-//! What a step costs, by width and by steps per window.
+//! What a step costs, by width, and what a window costs beside its steps.
 
+use fanlight_messages::control::WINDOW_STEPS_MAX;
 use fanlight_messages::draft::{WIDTHS, Width};
 
 /// Windows that are told apart, in steps.
 pub(crate) const WINDOWS: [u32; 3] = [1, 2, 4];
-/// Plain decoding, and every tree.
-pub(crate) const ROWS: usize = WIDTHS.len() + 1;
+const _: () = assert!(WINDOWS[2] == WINDOW_STEPS_MAX);
 
 /// Weight of the newest sample once there are several: quick enough to follow a laptop that throttles, slow
 /// enough to pass over one window that shared the device.
-const NEWEST_WEIGHT: f64 = 0.2;
+const NEWEST_WEIGHT: f64 = 0.15;
 /// A window is never believed to be more than this many times as slow as those before.
 const SLOWER_MAX: f64 = 3.0;
+/// Samples after which a cost counts as known.
+pub(crate) const KNOWN_SAMPLES: u32 = 2;
+/// A cost that was seen once may be this part of it: the window may have shared the device, or warmed it up.
+const FIRST_SAMPLE_TRUST: f64 = 0.6;
 /// What a node more costs, of a plain step, where nothing wider was measured: a guess on the low side, so that
 /// wide steps are tried where drafts are good.
 const NODE_COST: f64 = 0.01;
-/// What drafting costs, of a plain step, before it was measured.
-const DRAFT_COST: f64 = 0.015;
-/// A width that was never measured may cost as little as the next narrower one, give or take this part of what
-/// is predicted beyond that.
-const GUESS_TRUST: f64 = 0.25;
-/// A cost that was seen once may be this part of it: the window may have shared the device, or warmed it up.
-const FIRST_SAMPLE_TRUST: f64 = 0.6;
+/// The most of a window that is believed not to be steps.
+const OVERHEAD_MAX: f64 = 0.5;
 
-/// Samples of one width and window.
+/// An exponential average.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Cell {
-    mean_us: f64,
+struct Average {
+    us: f64,
     samples: u32,
 }
 
-impl Cell {
-    fn observe(&mut self, step_us: f64) {
+impl Average {
+    fn observe(&mut self, us: f64) {
         let weight = NEWEST_WEIGHT.max(1.0 / f64::from(self.samples.saturating_add(1)));
-        let sample = if self.samples == 0 { step_us } else { step_us.min(SLOWER_MAX * self.mean_us) };
+        let us = if self.samples == 0 { us } else { us.min(SLOWER_MAX * self.us) };
         // What disturbs a window only delays it: of the first two, the quicker one is right.
-        let is_quicker = self.samples == 1 && sample < self.mean_us;
-        self.mean_us += if is_quicker { 1.0 } else { weight } * (sample - self.mean_us);
+        let is_quicker = self.samples == 1 && us < self.us;
+        self.us += if is_quicker { 1.0 } else { weight } * (us - self.us);
         self.samples = self.samples.saturating_add(1);
     }
+
+    fn known(self) -> Option<f64> {
+        (self.samples > 0).then_some(self.us)
+    }
 }
 
-/// Microseconds of a step: exponential averages where it was measured, predictions from there.
+/// Microseconds: averages where it was measured, predictions from there.
+///
+/// A window of W steps takes `overhead + W · step`. Plain windows of different lengths tell the overhead, which
+/// is the same for trees: so a tree needs to be measured in one length only.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct CostCurve {
-    cells: [[Cell; WINDOWS.len()]; ROWS],
-}
-
-/// Row of a width; a width that is none of [`WIDTHS`] counts as the next narrower one.
-pub(crate) fn row(width: Width) -> usize {
-    match width {
-        Width::Off => 0,
-        Width::Nodes(nodes) => WIDTHS.iter().filter(|width| **width <= nodes).count(),
-    }
+    /// A plain step in windows of each length, overhead included.
+    plain: [Average; WINDOWS.len()],
+    /// A step of each width, overhead excluded.
+    trees: [Average; WIDTHS.len()],
 }
 
 fn column(steps: u32) -> usize {
     WINDOWS.iter().filter(|window| **window <= steps).count().saturating_sub(1)
 }
 
-/// Nodes of a row.
-fn nodes(row: usize) -> f64 {
-    row.checked_sub(1).and_then(|at| WIDTHS.get(at)).map_or(1.0, |nodes| f64::from(*nodes))
+/// Index of a width in [`WIDTHS`]; any other counts as the next narrower one.
+fn row(nodes: u32) -> usize {
+    WIDTHS.iter().filter(|width| **width <= nodes).count().saturating_sub(1)
 }
 
 impl CostCurve {
     /// A window of `steps` steps took `elapsed_us`.
     pub fn observe(&mut self, width: Width, steps: u32, elapsed_us: u64) {
-        if steps > 0 {
-            // A clock that did not move has measured nothing finer than a microsecond.
-            let step_us = elapsed_us.max(1) as f64 / f64::from(steps);
-            self.cells[row(width)][column(steps)].observe(step_us);
+        if steps == 0 {
+            return;
         }
-    }
-
-    /// Windows of this width that were measured.
-    pub fn samples(&self, width: Width) -> u32 {
-        self.cells[row(width)].iter().fold(0, |sum, cell| sum.saturating_add(cell.samples))
-    }
-
-    /// Windows of this width and length that were measured.
-    pub fn samples_of(&self, width: Width, steps: u32) -> u32 {
-        self.cells[row(width)][column(steps)].samples
+        // A clock that did not move has measured nothing finer than a microsecond.
+        let step_us = elapsed_us.max(1) as f64 / f64::from(steps);
+        match width {
+            Width::Off => self.plain[column(steps)].observe(step_us),
+            Width::Nodes(nodes) => {
+                let share = self.overhead_us() / f64::from(steps);
+                self.trees[row(nodes)].observe((step_us - share).max(OVERHEAD_MAX * step_us));
+            }
+        }
     }
 
     /// What was measured is kept and trusted no more than a first sample.
     pub fn age(&mut self) {
-        self.cells.iter_mut().flatten().for_each(|cell| cell.samples = cell.samples.min(1));
+        let all = self.plain.iter_mut().chain(&mut self.trees);
+        all.for_each(|average| average.samples = average.samples.min(1));
     }
 
-    /// Predicted microseconds of a step in windows of `steps`; `None` before plain decoding was measured.
-    pub fn step_us(&self, width: Width, steps: u32) -> Option<f64> {
-        self.predict(row(width), column(steps))
+    /// Plain windows of this length that were measured.
+    pub fn plain_samples(&self, steps: u32) -> u32 {
+        self.plain[column(steps)].samples
+    }
+
+    /// Windows of this width that were measured.
+    pub fn samples(&self, width: Width) -> u32 {
+        match width {
+            Width::Off => self.plain.iter().fold(0, |sum, average| sum.saturating_add(average.samples)),
+            Width::Nodes(nodes) => self.trees[row(nodes)].samples,
+        }
     }
 
     /// The widest that was measured, in nodes.
     pub fn widest(&self) -> u32 {
-        let measured = WIDTHS.iter().rev().find(|nodes| self.samples(Width::Nodes(**nodes)) > 0);
-        measured.copied().unwrap_or(1)
+        let measured = WIDTHS.iter().zip(&self.trees).rev().find(|(_, average)| average.samples > 0);
+        measured.map_or(1, |(nodes, _)| *nodes)
     }
 
-    /// The least that a step may turn out to cost, as far as is known.
+    /// Microseconds of a step in windows of `steps`; `None` before plain decoding was measured.
+    pub fn step_us(&self, width: Width, steps: u32) -> Option<f64> {
+        let steps = f64::from(steps);
+        let overhead_us = self.overhead_us();
+        match width {
+            Width::Off => {
+                let plain = self.plain[column(steps as u32)].known();
+                plain.or_else(|| Some(self.plain_step_us()? + overhead_us / steps))
+            }
+            Width::Nodes(nodes) => Some(self.tree_us(row(nodes))? + overhead_us / steps),
+        }
+    }
+
+    /// The least that a step may turn out to cost, as far as is known: no less than a narrower one.
     pub fn hopeful_us(&self, width: Width, steps: u32) -> Option<f64> {
-        let (row, column) = (row(width), column(steps));
-        let predicted = self.predict(row, column)?;
-        let narrower = || (0..row).rev().find_map(|row| self.trusted(row, column));
-        Some(self.trusted(row, column).unwrap_or_else(|| {
-            narrower().map_or(predicted, |us| us + GUESS_TRUST * (predicted - us).max(0.0))
-        }))
+        let plain_us = self.plain_step_us()?;
+        let Width::Nodes(nodes) = width else { return self.step_us(width, steps) };
+        let row = row(nodes);
+        let average = self.trees[row];
+        let tree_us = match average.samples {
+            0 => self.trees[..row].iter().rev().find_map(|narrower| narrower.known()).unwrap_or(plain_us),
+            samples if samples < KNOWN_SAMPLES => FIRST_SAMPLE_TRUST * average.us,
+            _ => average.us,
+        };
+        Some(tree_us + self.overhead_us() / f64::from(steps))
     }
 
-    /// What was measured; less where it was seen but once.
-    fn trusted(&self, row: usize, column: usize) -> Option<f64> {
-        let samples = self.cells[row].iter().fold(0, |sum: u32, cell| sum.saturating_add(cell.samples));
-        let trust = if row > 0 && samples == 1 { FIRST_SAMPLE_TRUST } else { 1.0 };
-        Some(trust * self.measured(row, column)?)
+    /// What a window takes beside its steps, from the shortest and the longest plain windows measured.
+    fn overhead_us(&self) -> f64 {
+        let mut measured =
+            WINDOWS.iter().zip(&self.plain).filter_map(|(w, us)| Some((f64::from(*w), us.known()?)));
+        match (measured.next(), measured.next_back()) {
+            (Some((short, short_us)), Some((long, long_us))) => {
+                let overhead_us = (short_us - long_us) / (1.0 / short - 1.0 / long);
+                overhead_us.clamp(0.0, OVERHEAD_MAX * long_us)
+            }
+            _ => 0.0,
+        }
     }
 
-    fn predict(&self, row: usize, column: usize) -> Option<f64> {
-        if let Some(measured) = self.measured(row, column) {
+    /// A plain step, overhead excluded.
+    fn plain_step_us(&self) -> Option<f64> {
+        let mut measured = WINDOWS.iter().zip(&self.plain).rev();
+        let (steps, us) =
+            measured.find_map(|(steps, average)| Some((f64::from(*steps), average.known()?)))?;
+        Some(us - self.overhead_us() / steps)
+    }
+
+    /// A step of a row of the trees, overhead excluded: measured, or on a line between its neighbours.
+    fn tree_us(&self, row: usize) -> Option<f64> {
+        if let Some(measured) = self.trees[row].known() {
             return Some(measured);
         }
-        let below = (0..row).rev().find_map(|row| Some((row, self.measured(row, column)?)));
-        let above = (row + 1..ROWS).find_map(|row| Some((row, self.measured(row, column)?)));
-        match (below, above) {
-            (Some((narrow, low)), Some((wide, high))) => {
-                let span = nodes(wide) - nodes(narrow);
-                let share = if span > 0.0 { (nodes(row) - nodes(narrow)) / span } else { 1.0 };
-                Some(low + (high - low).max(0.0) * share)
-            }
-            (Some((narrow, low)), None) => {
-                let drafting = if narrow == 0 { DRAFT_COST * low } else { 0.0 };
-                Some(low + drafting + (nodes(row) - nodes(narrow)) * self.node_us(narrow, column, low))
-            }
-            (None, above) => above.map(|(_, high)| high),
+        let plain_us = self.plain_step_us()?;
+        let nodes = |row: usize| f64::from(WIDTHS[row]);
+        let known = |row: usize| Some((nodes(row), self.trees[row].known()?));
+        // A plain step stands in for the narrowest.
+        let below = (0..row).rev().find_map(known).unwrap_or((1.0, plain_us));
+        if let Some((wide, high_us)) = (row + 1..WIDTHS.len()).find_map(known) {
+            let share = if wide > below.0 { (nodes(row) - below.0) / (wide - below.0) } else { 1.0 };
+            return Some(below.1 + (high_us - below.1).max(0.0) * share.clamp(0.0, 1.0));
         }
-    }
-
-    /// What a node more costs beyond `row`: as much as the last nodes did, and no less than the guess.
-    fn node_us(&self, row: usize, column: usize, here_us: f64) -> f64 {
-        let plain_us = self.measured(0, column).unwrap_or(here_us);
-        let before = (1..row).rev().find_map(|row| Some((row, self.measured(row, column)?)));
-        let slope = before.map_or(0.0, |(before, us)| (here_us - us) / (nodes(row) - nodes(before)));
-        slope.max(NODE_COST * plain_us)
-    }
-
-    /// From this width's own samples: of this window, or of the nearest, corrected by what plain decoding says
-    /// that the difference is.
-    fn measured(&self, row: usize, column: usize) -> Option<f64> {
-        let cell = |row: usize, column: usize| {
-            let cell = self.cells[row][column];
-            (cell.samples > 0).then_some(cell.mean_us)
-        };
-        if let Some(own) = cell(row, column) {
-            return Some(own);
-        }
-        let mut others: Vec<usize> = (0..WINDOWS.len()).filter(|other| *other != column).collect();
-        others.sort_by_key(|other| other.abs_diff(column));
-        let (other, us) = others.into_iter().find_map(|other| Some((other, cell(row, other)?)))?;
-        let difference = match (cell(0, column), cell(0, other)) {
-            (Some(here), Some(there)) if row > 0 => here - there,
-            _ => 0.0,
-        };
-        Some((us + difference).max(us / 2.0))
+        // Beyond the widest: as much a node as the last nodes took, and no less than the guess.
+        let slope = (below.1 - plain_us) / (below.0 - 1.0).max(1.0);
+        Some(below.1 + (nodes(row) - below.0) * slope.max(NODE_COST * plain_us))
     }
 }
 
@@ -179,22 +188,23 @@ mod tests {
         let mut curve = CostCurve::default();
         assert_eq!(curve.step_us(Width::Off, 1), None);
         curve.observe(Width::Off, 1, 10_000);
-        assert!(us(&curve, 1) > 10_000.0 && us(&curve, 32) > us(&curve, 2));
+        assert!(us(&curve, 1) >= 10_000.0 && us(&curve, 32) > us(&curve, 2));
         curve.observe(Width::Nodes(8), 1, 12_000);
         curve.observe(Width::Nodes(32), 1, 60_000);
         let all = WIDTHS.map(|nodes| us(&curve, nodes));
         assert!(all.is_sorted(), "{all:?}");
         assert_eq!(us(&curve, 16), 28_000.0, "a third of the way from 8 to 32 nodes");
-        assert!(curve.hopeful_us(Width::Nodes(16), 1).unwrap() < 28_000.0);
+        assert_eq!(curve.hopeful_us(Width::Nodes(16), 1), Some(12_000.0), "or as little as 8 nodes");
     }
 
     #[test]
-    fn a_longer_window_saves_what_it_saves_plain_decoding() {
+    fn plain_windows_tell_what_a_window_of_trees_takes() {
         let mut curve = CostCurve::default();
         curve.observe(Width::Off, 1, 11_000);
         curve.observe(Width::Off, 4, 41_000);
         curve.observe(Width::Nodes(8), 1, 21_000);
         assert_eq!(curve.step_us(Width::Nodes(8), 4), Some(20_250.0));
+        assert_eq!(curve.step_us(Width::Off, 2), Some(10_500.0));
     }
 
     #[test]
@@ -203,7 +213,7 @@ mod tests {
         curve.observe(Width::Off, 1, 10_000);
         curve.observe(Width::Off, 1, 1_000_000);
         assert_eq!(curve.step_us(Width::Off, 1), Some(20_000.0));
-        for _ in 0..30 {
+        for _ in 0..40 {
             curve.observe(Width::Off, 1, 100_000);
         }
         assert!((95_000.0..105_000.0).contains(&curve.step_us(Width::Off, 1).unwrap()));

@@ -6,4 +6,5 @@ mod controller;
 mod cost;
 mod purse;
 
+pub use acceptance::Judged;
 pub use controller::Controller;

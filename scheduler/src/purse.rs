@@ -1,6 +1,6 @@
 //! What speculation may still lose against plain decoding.
 
-/// What a reply starts with, in plain steps: enough to try the widest step where it costs six plain ones.
+/// What a model starts with, in plain steps: enough to try a tree of eight nodes where each costs a plain step.
 const START: f64 = 7.0;
 /// What it earns by decoding, of a token's plain time.
 const INCOME: f64 = 0.01;
@@ -8,7 +8,7 @@ const INCOME: f64 = 0.01;
 const FULL: f64 = 24.0;
 
 /// An account in plain steps: losses are paid from it, gains and a small income go in. As nothing is tried that
-/// it cannot pay, a reply loses little more than its start and its income.
+/// it cannot pay, decoding loses little more than the start and the income, whatever a device or a text does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Purse {
     steps: f64,

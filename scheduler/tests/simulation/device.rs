@@ -6,7 +6,7 @@ use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow, PlanChosen};
 use fanlight_scheduler::Controller;
 
-use crate::text::{Random, Text, step};
+use crate::text::{Random, Written};
 
 /// A plain step, microseconds.
 pub const PLAIN_US: f64 = 10_000.0;
@@ -75,7 +75,7 @@ pub fn decode(
     controller: &mut Controller,
     configure: &ConfigurePlan,
     curve: &Curve,
-    text: &Text,
+    text: &Written,
     (tokens, late, seed): (u64, bool, u64),
 ) -> Reply {
     let mut random = Random(seed);
@@ -87,19 +87,18 @@ pub fn decode(
     while reply.tokens < tokens {
         let plan = plans.pop_front().unwrap();
         let token = reply.tokens;
-        let records: Vec<_> = (0..plan.steps)
-            .map(|_| {
-                let record = step(text, reply.tokens, plan.width, &mut random);
-                reply.tokens += u64::from(record.emitted);
-                record
-            })
-            .collect();
+        let (width, steps) = (plan.width, plan.steps);
+        let mut records = Vec::new();
+        while records.len() < steps as usize && reply.tokens < tokens {
+            let record = text.step(reply.tokens, width);
+            reply.tokens += u64::from(record.emitted);
+            records.push(record);
+        }
         let noise = 1.0 + NOISE * (2.0 * random.unit() - 1.0);
         let disturbed = if random.unit() < DISTURBED { 2.0 } else { 1.0 };
         let us = curve.window_us(plan) / (1.0 + DISTURBED) * noise * disturbed;
         reply.us += us;
         reply.windows.push(Window { plan, us, token });
-        let (width, steps) = (plan.width, plan.steps);
         plans.push_back(controller.observe(&ObserveWindow { width, steps, elapsed_us: us as u64, records }));
     }
     reply

@@ -19,11 +19,14 @@ pub(crate) const MATCHES: usize = ORDERS as usize + 1;
 /// What a promise keeps of its weight when a step passes: a mean over about ten steps, which a text that changes
 /// moves within some twenty.
 const PROMISE_DECAY: f64 = 0.9;
-/// What an observation keeps of its weight when a step passes: a mean over about 25 steps.
-const KEPT_DECAY: f64 = 0.96;
-/// Nodes that the drafter's word counts as, against those looked at; and that the mean over all lengths of a match
-/// counts as, for one length.
-const PRIOR_NODES: f64 = 3.0;
+/// What an observation keeps of its weight when a node is looked at: a mean over about 50 nodes.
+const KEPT_DECAY: f64 = 0.98;
+/// And when a plain token passes: the text may have changed meanwhile.
+const UNHEARD_DECAY: f64 = 0.98;
+/// Nodes that the drafter's word counts as, against those looked at.
+const PRIOR_WORD: f64 = 1.0;
+/// And that the mean over all lengths of a match counts as, for one length.
+const PRIOR_ALL: f64 = 2.0;
 /// Nodes looked at that no longer count.
 const LOOKED_AT_MIN: f64 = 0.01;
 /// The most that a node is believed to be right: nothing is certain.
@@ -43,10 +46,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn decay(&mut self) {
-        self.looked_at *= KEPT_DECAY;
-        self.promised *= KEPT_DECAY;
-        self.right *= KEPT_DECAY;
+    fn fade(&mut self, decay: f64) {
+        self.looked_at *= decay;
+        self.promised *= decay;
+        self.right *= decay;
     }
 
     fn observe(&mut self, looked_at: f64, promised: f64, right: f64) {
@@ -56,13 +59,13 @@ impl Kept {
     }
 
     /// By what the odds of a promise are to be multiplied, drawn towards `prior` where little was observed.
-    fn correction(self, prior: f64) -> f64 {
+    fn correction(self, prior: f64, weight: f64) -> f64 {
         if self.looked_at < LOOKED_AT_MIN {
             return prior;
         }
         let promised = (self.promised / self.looked_at).clamp(1.0 - CHANCE_MAX, CHANCE_MAX);
-        let right = self.right + PRIOR_NODES * corrected(promised, prior);
-        let right = (right / (self.looked_at + PRIOR_NODES)).clamp(1.0 - CHANCE_MAX, CHANCE_MAX);
+        let right = self.right + weight * corrected(promised, prior);
+        let right = (right / (self.looked_at + weight)).clamp(1.0 - CHANCE_MAX, CHANCE_MAX);
         right / (1.0 - right) * (1.0 - promised) / promised
     }
 }
@@ -130,6 +133,7 @@ impl Acceptance {
             // A step that drafts nothing says nothing, and the next one is not its successor.
             if width == Width::Off {
                 self.listened = None;
+                self.fade(UNHEARD_DECAY);
                 continue;
             }
             if let Some(before) = self.listened.take() {
@@ -150,13 +154,17 @@ impl Acceptance {
         self.expect();
     }
 
+    /// What was observed loses weight.
+    fn fade(&mut self, decay: f64) {
+        self.all.fade(decay);
+        self.by_match.iter_mut().for_each(|of| of.kept.fade(decay));
+    }
+
     fn hear(&mut self, record: &StepRecord) {
         for of in &mut self.by_match {
             of.steps *= PROMISE_DECAY;
             of.promised.iter_mut().for_each(|promised| *promised *= PROMISE_DECAY);
-            of.kept.decay();
         }
-        self.all.decay();
         let of = &mut self.by_match[match_len(record)];
         of.steps += 1.0;
         for (index, promised) in of.promised.iter_mut().enumerate() {
@@ -166,6 +174,7 @@ impl Acceptance {
 
     /// Of `looked_at` nodes, each right with `chance` as promised, `right` were.
     fn judge(&mut self, record: &StepRecord, chance: f64, looked_at: u32, right: u32) {
+        self.fade(KEPT_DECAY.powi(looked_at as i32));
         let (nodes, right_nodes) = (f64::from(looked_at), f64::from(right));
         let promised = chance * nodes;
         self.all.observe(nodes, promised, right_nodes);
@@ -180,9 +189,9 @@ impl Acceptance {
     fn expect(&mut self) {
         self.expected = Default::default();
         let steps: f64 = self.by_match.iter().map(|of| of.steps).sum();
-        let all = self.all.correction(1.0);
+        let all = self.all.correction(1.0, PRIOR_WORD);
         for of in self.by_match.iter().skip(1).filter(|of| of.steps > STEPS_MIN) {
-            let correction = of.kept.correction(all);
+            let correction = of.kept.correction(all, PRIOR_ALL);
             for (index, promised) in of.promised.iter().enumerate() {
                 let each = chance(promised / of.steps, depth(index));
                 let accepted = chain(corrected(each, correction), depth(index));

@@ -11,11 +11,12 @@ use fanlight_messages::limits::SUBMISSION_US_MAX;
 use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow, PlanChosen};
 
 use crate::acceptance::{Acceptance, Belief};
-use crate::cost::{CostCurve, KNOWN_SAMPLES, WINDOWS};
+use crate::cost::{CostCurve, WINDOWS};
 use crate::purse::Purse;
 
-/// The smallest window within this of the fastest is taken: a plan is heard sooner, a stop is too.
-const WINDOW_SLACK: f64 = 1.10;
+/// The smallest window within this of the fastest is taken: a plan is heard sooner, a stop is too. It is to be
+/// within a tenth; what is measured may be off by a little.
+const WINDOW_SLACK: f64 = 1.08;
 /// Speculation must promise this much over plain decoding.
 const MARGIN: f64 = 1.02;
 /// A width must promise this much over the one in use: estimates move together, but not quite.
@@ -38,6 +39,8 @@ const SPACING_MAX: u64 = 512;
 const SHARE: f64 = 0.004;
 /// Windows until an answer to a probe is no longer waited for: those in flight, the probe, and one dropped.
 const PROBE_WINDOWS: u32 = 4;
+/// Plain windows of a length that are measured before others are preferred.
+const PLAIN_SAMPLES: u32 = 2;
 /// Windows of speculation after which plain decoding is measured again.
 const PLAIN_WINDOWS: u32 = 96;
 
@@ -217,7 +220,7 @@ impl Controller {
         if self.now < self.started + LISTEN_TOKENS {
             return PlanChosen { width: Width::Off, steps: 1 };
         }
-        let unknown = |steps: u32| self.costs.plain_samples(steps) < KNOWN_SAMPLES;
+        let unknown = |steps: u32| self.costs.plain_samples(steps) < PLAIN_SAMPLES;
         let longest = self.windows(Width::Off).last().filter(|(steps, _)| unknown(*steps));
         let first = unknown(1).then_some((1, 0.0));
         let (steps, _) = first.or(longest).or_else(|| self.window(Width::Off)).unwrap_or((1, 0.0));
@@ -254,12 +257,12 @@ impl Controller {
         trust.map(|width| PlanChosen { width, steps: 1 }).or_else(|| self.listening(plain_us))
     }
 
-    /// A width whose cost is not known and that may be better than the one in use.
+    /// A width whose cost is not known, or no longer, and that may be better than the one in use.
     fn cost_probe(&self, plain_us: f64) -> Option<Width> {
         let tokens = |width| self.acceptance.expected_tokens(width, Belief::Corrected);
         let used = self.gain(self.base, Belief::Corrected, plain_us).max(1.0);
         let widest = FIRST_TREE.max(2 * self.costs.widest());
-        let unknown = self.trees().filter(|width| self.costs.samples(*width) < KNOWN_SAMPLES);
+        let unknown = self.trees().filter(|width| *width != self.base && self.costs.is_doubtful(*width));
         let unknown = unknown.filter(|width| width.rows() <= widest);
         let hope = |width| self.hopeful_gain(width, tokens(width), plain_us);
         let (width, gain) = unknown.map(|width| (width, hope(width))).max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -7,15 +7,20 @@ use fanlight_messages::draft::{WIDTHS, Width};
 pub(crate) const WINDOWS: [u32; 3] = [1, 2, 4];
 const _: () = assert!(WINDOWS[2] == WINDOW_STEPS_MAX);
 
-/// Weight of the newest sample once there are several: quick enough to follow a laptop that throttles, slow
-/// enough to pass over one window that shared the device.
+/// Weight of the newest sample: quick enough to follow a laptop that throttles, slow enough to pass over one
+/// window that shared the device.
 const NEWEST_WEIGHT: f64 = 0.15;
 /// A window is never believed to be more than this many times as slow as those before.
-const SLOWER_MAX: f64 = 3.0;
+const SLOWER_MAX: f64 = 1.5;
 /// Samples after which a cost counts as known.
-pub(crate) const KNOWN_SAMPLES: u32 = 2;
-/// A cost that was seen once may be this part of it: the window may have shared the device, or warmed it up.
-const FIRST_SAMPLE_TRUST: f64 = 0.6;
+pub(crate) const KNOWN_SAMPLES: u32 = 3;
+/// A cost that was seen once, or twice, may be this part of it: the window may have shared the device, or warmed
+/// it up.
+const FEW_SAMPLES_TRUST: [f64; KNOWN_SAMPLES as usize - 1] = [0.6, 0.9];
+/// A cost that was not measured for so many windows may be off by so much: the average was moved by a disturbance,
+/// or the device has changed.
+const STALE_WINDOWS: u64 = 64;
+const STALE_TRUST: f64 = 0.9;
 /// What a node more costs, of a plain step, where nothing wider was measured: a guess on the low side, so that
 /// wide steps are tried where drafts are good.
 const NODE_COST: f64 = 0.01;
@@ -27,16 +32,20 @@ const OVERHEAD_MAX: f64 = 0.5;
 struct Average {
     us: f64,
     samples: u32,
+    /// Window of the newest sample.
+    at: u64,
 }
 
 impl Average {
-    fn observe(&mut self, us: f64) {
-        let weight = NEWEST_WEIGHT.max(1.0 / f64::from(self.samples.saturating_add(1)));
+    fn observe(&mut self, us: f64, at: u64) {
         let us = if self.samples == 0 { us } else { us.min(SLOWER_MAX * self.us) };
         // What disturbs a window only delays it: of the first two, the quicker one is right.
         let is_quicker = self.samples == 1 && us < self.us;
-        self.us += if is_quicker { 1.0 } else { weight } * (us - self.us);
+        let mean_weight = 1.0 / (f64::from(self.samples) + 1.0);
+        let weight = if is_quicker { 1.0 } else { mean_weight.max(NEWEST_WEIGHT) };
+        self.us += weight * (us - self.us);
         self.samples = self.samples.saturating_add(1);
+        self.at = at;
     }
 
     fn known(self) -> Option<f64> {
@@ -50,6 +59,8 @@ impl Average {
 /// is the same for trees: so a tree needs to be measured in one length only.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct CostCurve {
+    /// Windows so far.
+    now: u64,
     /// A plain step in windows of each length, overhead included.
     plain: [Average; WINDOWS.len()],
     /// A step of each width, overhead excluded.
@@ -73,11 +84,12 @@ impl CostCurve {
         }
         // A clock that did not move has measured nothing finer than a microsecond.
         let step_us = elapsed_us.max(1) as f64 / f64::from(steps);
+        self.now += 1;
         match width {
-            Width::Off => self.plain[column(steps)].observe(step_us),
+            Width::Off => self.plain[column(steps)].observe(step_us, self.now),
             Width::Nodes(nodes) => {
                 let share = self.overhead_us() / f64::from(steps);
-                self.trees[row(nodes)].observe((step_us - share).max(OVERHEAD_MAX * step_us));
+                self.trees[row(nodes)].observe((step_us - share).max(OVERHEAD_MAX * step_us), self.now);
             }
         }
     }
@@ -91,6 +103,16 @@ impl CostCurve {
     /// Plain windows of this length that were measured.
     pub fn plain_samples(&self, steps: u32) -> u32 {
         self.plain[column(steps)].samples
+    }
+
+    /// Whether a tree should be measured again before it is passed over.
+    pub fn is_doubtful(&self, width: Width) -> bool {
+        let average = self.trees[row(width.rows())];
+        average.samples < KNOWN_SAMPLES || self.is_stale(average)
+    }
+
+    fn is_stale(&self, average: Average) -> bool {
+        self.now - average.at >= STALE_WINDOWS
     }
 
     /// Windows of this width that were measured.
@@ -128,7 +150,8 @@ impl CostCurve {
         let average = self.trees[row];
         let tree_us = match average.samples {
             0 => self.trees[..row].iter().rev().find_map(|narrower| narrower.known()).unwrap_or(plain_us),
-            samples if samples < KNOWN_SAMPLES => FIRST_SAMPLE_TRUST * average.us,
+            samples if samples < KNOWN_SAMPLES => FEW_SAMPLES_TRUST[samples as usize - 1] * average.us,
+            _ if self.is_stale(average) => STALE_TRUST * average.us,
             _ => average.us,
         };
         Some(tree_us + self.overhead_us() / f64::from(steps))
@@ -212,8 +235,8 @@ mod tests {
         let mut curve = CostCurve::default();
         curve.observe(Width::Off, 1, 10_000);
         curve.observe(Width::Off, 1, 1_000_000);
-        assert_eq!(curve.step_us(Width::Off, 1), Some(20_000.0));
-        for _ in 0..40 {
+        assert_eq!(curve.step_us(Width::Off, 1), Some(12_500.0));
+        for _ in 0..60 {
             curve.observe(Width::Off, 1, 100_000);
         }
         assert!((95_000.0..105_000.0).contains(&curve.step_us(Width::Off, 1).unwrap()));

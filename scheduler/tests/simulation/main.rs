@@ -226,25 +226,3 @@ fn no_width_beyond_the_maximum_is_used() {
         assert!(widest <= max && widest >= max.min(16), "{widest} of {max}");
     }
 }
-
-#[test]
-fn debug_trace() {
-    let name = std::env::var("CASE").unwrap();
-    let case = decoded().iter().find(|case| case.name == name).unwrap();
-    for (width, us) in fixed_us(case.curve, &case.rates[0]) {
-        println!("{width:?} {us:.0}");
-    }
-    for reply in &case.replies[..3] {
-        println!("us/token {:.0}", reply.us_per_token());
-        let mut line = String::new();
-        for w in &reply.windows {
-            line += &format!(
-                "{}:{}x{} ",
-                w.token,
-                w.plan.width.rows() * u32::from(w.plan.width != Width::Off),
-                w.plan.steps
-            );
-        }
-        println!("{line}");
-    }
-}

@@ -56,11 +56,11 @@ pub trait BackendModel: 'static {
     /// Creates the pipelines; calls `progress(done, total)` after each.
     fn compile(&mut self, progress: impl FnMut(u64, u64)) -> impl Future<Output = Result<(), DeviceError>>;
 
-    /// Creates what steps of `width` need, where that is new.
+    /// Creates one pipeline that steps of `width` need and that is new; true when there is none left.
     ///
     /// # Errors
     /// When the width is none that the device can run.
-    fn prepare(&mut self, width: Width) -> impl Future<Output = Result<(), DeviceError>>;
+    fn prepare_next(&mut self, width: Width) -> impl Future<Output = Result<bool, DeviceError>>;
 
     /// Resets the control block for a request.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;

@@ -138,8 +138,8 @@ impl BackendModel for Runner {
         compiled.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
-    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
-        let prepared = Runner::prepare(self, width).await;
+    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+        let prepared = Runner::prepare_next(self, width).await;
         prepared.map_err(|error| device_error(error, "compiling pipelines"))
     }
 

@@ -276,8 +276,8 @@ impl BackendModel for LentModel {
         Ok(())
     }
 
-    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
-        BackendModel::prepare(&mut self.lent()?.runner, width).await
+    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+        BackendModel::prepare_next(&mut self.lent()?.runner, width).await
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {

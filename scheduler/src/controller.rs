@@ -114,7 +114,9 @@ impl Controller {
     pub fn observe(&mut self, window: &ObserveWindow) -> PlanChosen {
         let tokens: u32 = window.records.iter().map(|record| record.emitted).sum();
         self.now += u64::from(tokens);
-        self.costs.observe(window.width, window.steps, window.elapsed_us);
+        if let Some(elapsed_us) = window.elapsed_us {
+            self.costs.observe(window.width, window.steps, elapsed_us);
+        }
         self.acceptance.observe(window.width, &window.records);
         self.book(window, f64::from(tokens));
         self.plain_age = if window.width == Width::Off { 0 } else { self.plain_age.saturating_add(1) };

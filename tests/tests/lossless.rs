@@ -239,7 +239,7 @@ fn what_the_controller_plans_gives_the_same_bits() {
             let (done, report) = in_flight.pop_front().unwrap();
             let report = block_on(report).unwrap();
             let (width, steps, records) = (done.width, done.steps, report.steps);
-            let elapsed_us = u64::from(steps) * paper_us(width);
+            let elapsed_us = Some(u64::from(steps) * paper_us(width));
             plan = controller.observe(&ObserveWindow { width, steps, elapsed_us, records });
             ids.extend(report.tokens);
             hashes.extend(report.hashes);

@@ -6,7 +6,7 @@ use futures::future::{Either, LocalBoxFuture, select};
 use futures::{FutureExt, pin_mut};
 
 use fanlight_messages::device::WindowReport;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
@@ -25,6 +25,8 @@ struct InFlight {
     submitted_us: u64,
     /// Width of a window's steps.
     width: Width,
+    /// Whether a pipeline was compiled meanwhile, which takes the host's time.
+    is_disturbed: bool,
 }
 
 /// What the run waits for next.
@@ -44,8 +46,16 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    for width in begin.width.widths() {
-        model.prepare(width).await?;
+    let mut widths = Widths::new(begin.width);
+    if let WidthPolicy::Fixed(width) = begin.width {
+        // Nothing runs meanwhile; an end is heard between two pipelines.
+        while !model.prepare_next(width).await? {
+            while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
+                if control(mail) {
+                    return Ok(());
+                }
+            }
+        }
     }
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
@@ -55,10 +65,11 @@ pub(super) async fn run<M: BackendModel>(
     let mut orphaned = false;
     loop {
         while let Some(permit) = core.wants_submission().then(|| events.try_reserve()).flatten() {
-            match submit(model, begin, &mut core, links) {
-                Ok((report, width)) => {
+            match submit(model, begin, &mut core, &mut widths, links).await {
+                Ok((report, width, is_disturbed)) => {
                     let submitted_us = links.clock.now_us();
-                    in_flight.push_back(InFlight { report, permit, submitted_us, width });
+                    in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
+                    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed });
                 }
                 Err(error) => {
                     failure.get_or_insert(error);
@@ -115,27 +126,71 @@ pub(super) async fn run<M: BackendModel>(
     }
 }
 
-/// A report to come, and the width of the steps that it is about.
-type Submitted = (LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, Width);
+/// Which widths a run may use by now.
+struct Widths {
+    ready: Vec<Width>,
+    /// The one whose pipelines are being compiled.
+    awaited: Option<Width>,
+    last: Width,
+}
+
+impl Widths {
+    /// A fixed width has been prepared; nothing has been for what the controller may choose.
+    fn new(policy: WidthPolicy) -> Self {
+        let first = policy.limit(Width::Off);
+        Self { ready: vec![first], awaited: None, last: first }
+    }
+
+    /// The width of the next window: the planned one where it is ready. Else the last one again, and one of the
+    /// missing pipelines is compiled while the device has windows to work on; true says that it was.
+    async fn next<M: BackendModel>(
+        &mut self,
+        model: &mut M,
+        planned: Width,
+    ) -> Result<(Width, bool), DeviceError> {
+        if !self.ready.contains(&planned) {
+            self.awaited.get_or_insert(planned);
+        }
+        let mut has_compiled = false;
+        if let Some(width) = self.awaited {
+            has_compiled = !model.prepare_next(width).await?;
+            if !has_compiled {
+                self.ready.push(width);
+                self.awaited = None;
+            }
+        }
+        if self.ready.contains(&planned) {
+            self.last = planned;
+        }
+        Ok((self.last, has_compiled))
+    }
+}
+
+/// A report to come, the width of the steps that it is about, and whether a pipeline was compiled first.
+type Submitted = (LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, Width, bool);
 
 /// Submits the next piece; the caller holds its place in the stream.
-fn submit<M: BackendModel>(
+async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     core: &mut RunCore,
+    widths: &mut Widths,
     links: &SubmitterLinks,
 ) -> Result<Submitted, DeviceError> {
     let plan = links.plan.get();
-    // The plan may still be that of the request before.
-    let width = begin.width.limit(plan.width);
-    let report = match core.next_submission(plan.steps) {
+    match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
-            model.prefill(base, &begin.tokens[range], choose)?.boxed_local()
+            let report = model.prefill(base, &begin.tokens[range], choose)?;
+            Ok((report.boxed_local(), Width::Off, false))
         }
-        Some(Submission::Window { steps }) => model.window(steps, width)?.boxed_local(),
-        None => std::future::pending().boxed_local(),
-    };
-    Ok((report, width))
+        Some(Submission::Window { steps }) => {
+            // The plan may still be that of the request before.
+            let planned = begin.width.limit(plan.width);
+            let (width, has_compiled) = widths.next(model, planned).await?;
+            Ok((model.window(steps, width)?.boxed_local(), width, has_compiled))
+        }
+        None => Ok((std::future::pending().boxed_local(), Width::Off, false)),
+    }
 }
 
 /// Waits for the oldest report, control mail, a place in the stream or the end of its reader.
@@ -186,6 +241,7 @@ fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, window: InFlight) {
             // Steps after the end do nothing; what they take says nothing about a step.
             if !done.has_ended {
                 let (width, steps, records) = (window.width, *steps, report.steps.clone());
+                let elapsed_us = (!window.is_disturbed).then_some(elapsed_us);
                 links.observe(ObserveWindow { width, steps, elapsed_us, records });
             }
             let mut drafts = DraftStats::default();

@@ -15,7 +15,7 @@ use fanlight_actors::backend::{Backend, BackendModel};
 pub use fanlight_actors::kit::yield_now;
 use fanlight_messages::control::{ControlBlock, StepRecord};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{ORDERS, WIDTHS, Width};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
@@ -63,7 +63,16 @@ pub struct DeviceState {
     pub reopened: u32,
     /// Name of the adapter that comes back; empty for the same.
     pub other_name: String,
+    /// Pipelines compiled so far, by rows of a width.
+    pub pipelines: BTreeMap<u32, u32>,
+    /// Widths of the windows submitted so far.
+    pub widths: Vec<Width>,
 }
+
+/// Pipelines that a width of the device of paper needs.
+pub const PIPELINES: u32 = 3;
+/// Microseconds that compiling one takes.
+const COMPILE_US: u64 = 700;
 
 /// The device.
 #[derive(Clone)]
@@ -238,7 +247,10 @@ impl PaperModel {
                 live: width.rows(),
                 emitted: self.control.ring_head - before.ring_head,
                 accepted: self.control.committed - before.committed - 1,
-                ..StepRecord::default()
+                // Every draft promises what it is worth on average.
+                match_len: if width == Width::Off { 0 } else { ORDERS },
+                drafted: width.rows(),
+                expected: std::array::from_fn(|at| 32 * (Width::Nodes(WIDTHS[at + 1]).tokens_max() - 1)),
             });
         }
     }
@@ -338,9 +350,17 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
-    async fn prepare(&mut self, _: Width) -> Result<(), DeviceError> {
+    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
         yield_now().await;
-        Ok(())
+        let mut state = self.backend.state.borrow_mut();
+        let pipelines = state.pipelines.entry(width.rows()).or_default();
+        if width == Width::Off || *pipelines == PIPELINES {
+            return Ok(true);
+        }
+        *pipelines += 1;
+        drop(state);
+        self.backend.clock_us.set(self.backend.clock_us.get() + COMPILE_US);
+        Ok(false)
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
@@ -374,6 +394,12 @@ impl BackendModel for PaperModel {
         steps: u32,
         width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
+        {
+            let mut state = self.backend.state.borrow_mut();
+            state.widths.push(width);
+            let pipelines = state.pipelines.get(&width.rows()).copied().unwrap_or_default();
+            assert!(width == Width::Off || pipelines == PIPELINES, "{width:?} was not prepared");
+        }
         self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
             for _ in 0..steps {
                 model.step(width, poisoned);

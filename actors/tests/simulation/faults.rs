@@ -90,7 +90,8 @@ fn a_stop_text_and_a_limit_hold_across_a_lost_device() {
         let stop = String::from_utf8(vec![whole.ids[at] as u8, whole.ids[at + 1] as u8]).unwrap();
         for after in 0..20 {
             let first = rig.device.state.borrow().submissions + after;
-            rig.device.state.borrow_mut().faults.insert(first, Fault::Lose);
+            // One that the reply before did not reach is not to be met by this one.
+            rig.device.state.borrow_mut().faults = [(first, Fault::Lose)].into();
             let request = Generate { stop: vec![stop.clone()], ..request(&ids(4), 60) };
             let mut generation = rig.handle.generate(request).await.unwrap();
             let ended = crate::rig::collect(&mut generation).await;

@@ -37,10 +37,13 @@ fn ids_depend_on_nothing_but_the_prompt() {
                     let ended = rig.check_reply(request).await;
                     ends.push((ended.ids, ended.result.unwrap().logits_hash));
                 }
+                rig.device.state.borrow_mut().widths.clear();
                 for max in [1, 4, 32] {
                     let request = Generate { width: WidthPolicy::Auto { max }, ..request(&ids, 90) };
                     let ended = rig.check_reply(request).await;
                     ends.push((ended.ids, ended.result.unwrap().logits_hash));
+                    let widest = rig.device.state.borrow_mut().widths.drain(..).map(Width::rows).max();
+                    assert!(widest.is_some_and(|rows| rows <= max && (rows > 1 || max == 1)), "{widest:?}");
                 }
                 assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
             }

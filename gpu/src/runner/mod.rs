@@ -215,23 +215,45 @@ impl Runner {
     /// # Errors
     /// [`GpuError::BatchTooLarge`] for a width that is no bucket or has more rows than logits are kept.
     pub async fn prepare(&mut self, width: Width) -> Result<(), GpuError> {
-        let Width::Nodes(nodes) = width else { return Ok(()) };
+        let kernels = self.width_kernels(width)?;
+        self.resolve(kernels, &mut |_, _| ()).await
+    }
+
+    /// Compiles one pipeline that steps of a width need; true when all of them exist.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub async fn prepare_next(&mut self, width: Width) -> Result<bool, GpuError> {
+        let kernels = self.width_kernels(width)?;
+        let Some(kernel) = kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) else {
+            return Ok(true);
+        };
+        self.resolve(vec![kernel], &mut |_, _| ()).await?;
+        Ok(false)
+    }
+
+    /// What steps of a width need beyond what a load compiles.
+    fn width_kernels(&self, width: Width) -> Result<Vec<Kernel>, GpuError> {
+        let Width::Nodes(nodes) = width else { return Ok(Vec::new()) };
         if !WIDTHS.contains(&nodes) || nodes > self.plan.request.logits_rows {
             return Err(step::wrong_width(nodes));
         }
-        let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1);
-        self.compile_step(batch).await
+        Ok(self.step_kernels(self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1)))
     }
 
     /// Compiles everything that a step of this batch needs, where it is new.
     async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
+        self.resolve(self.step_kernels(batch), &mut |_, _| ()).await
+    }
+
+    fn step_kernels(&self, batch: Batch) -> Vec<Kernel> {
         let mut kernels = StepKernels::ALL.to_vec();
         for op in &self.body {
             encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
         }
         let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         kernels.extend(self.head_all.iter().map(head));
-        self.resolve(kernels, &mut |_, _| ()).await
+        kernels
     }
 
     async fn resolve(

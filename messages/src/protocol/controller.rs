@@ -10,8 +10,9 @@ pub struct ObserveWindow {
     pub width: Width,
     /// Steps it held.
     pub steps: u32,
-    /// Time since the completion before it, or since its submission when the device was idle, microseconds.
-    pub elapsed_us: u64,
+    /// Time since the completion before it, or since its submission when the device was idle, microseconds;
+    /// `None` when the host was busy with something else meanwhile, so that this says nothing of the device.
+    pub elapsed_us: Option<u64>,
     /// What its live steps did, at most [`WINDOW_STEPS_MAX`](crate::control::WINDOW_STEPS_MAX).
     pub records: Vec<StepRecord>,
 }

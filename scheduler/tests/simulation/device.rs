@@ -99,7 +99,8 @@ pub fn decode(
         let us = curve.window_us(plan) / (1.0 + DISTURBED) * noise * disturbed;
         reply.us += us;
         reply.windows.push(Window { plan, us, token });
-        plans.push_back(controller.observe(&ObserveWindow { width, steps, elapsed_us: us as u64, records }));
+        let elapsed_us = Some(us as u64);
+        plans.push_back(controller.observe(&ObserveWindow { width, steps, elapsed_us, records }));
     }
     reply
 }

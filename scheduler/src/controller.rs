@@ -7,12 +7,15 @@
 
 use fanlight_messages::control::WINDOW_STEPS_MAX;
 use fanlight_messages::draft::{Width, WidthPolicy};
+use fanlight_messages::error::CostRecordError;
 use fanlight_messages::limits::SUBMISSION_US_MAX;
-use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow, PlanChosen};
+use fanlight_messages::protocol::controller::{ConfigurePlan, ControllerSnapshot, ObserveWindow, PlanChosen};
 
 use crate::acceptance::{Acceptance, Belief};
 use crate::cost::{CostCurve, WINDOWS};
+use crate::history::History;
 use crate::purse::Purse;
+use crate::record;
 
 /// The smallest window within this of the fastest is taken: a plan is heard sooner, a stop is too. It is to be
 /// within a tenth; what is measured may be off by a little.
@@ -65,6 +68,7 @@ pub struct Controller {
     probe: Option<(Width, u32)>,
     /// Windows since plain decoding was measured.
     plain_age: u32,
+    history: History,
 }
 
 impl Default for Controller {
@@ -83,6 +87,7 @@ impl Default for Controller {
             trust_due: 0,
             probe: None,
             plain_age: 0,
+            history: History::default(),
         }
     }
 }
@@ -94,7 +99,10 @@ impl Controller {
         self.policy = configure.width;
         self.steps_max = configure.steps_max.clamp(1, WINDOW_STEPS_MAX);
         self.window_us_max = budget as f64;
-        self.costs.age();
+        if matches!(self.policy, WidthPolicy::Auto { .. }) {
+            self.history.begin(&self.costs);
+            self.costs.age();
+        }
         self.acceptance.start();
         self.base = Width::Off;
         self.started = self.now;
@@ -110,9 +118,35 @@ impl Controller {
         *self = Self { policy, steps_max, window_us_max, ..Self::default() };
     }
 
+    /// A window that would measure what is not known yet and may matter; `None` when there is none.
+    pub fn measurement(&self) -> Option<PlanChosen> {
+        self.costs.unmeasured().map(|(width, steps)| PlanChosen { width, steps })
+    }
+
+    /// The costs as a record for `key`, which names adapter, model and build; `None` before any was measured.
+    pub fn record(&self, key: &str) -> Option<Vec<u8>> {
+        let costs = self.costs.values();
+        costs.iter().any(|us| *us > 0.0).then(|| record::write(key, costs))
+    }
+
+    /// Takes costs that [`record`](Self::record) wrote, to be looked at again like all that is old.
+    ///
+    /// # Errors
+    /// When they are of another format, damaged, or of another device, model or build; nothing changes then.
+    pub fn recall(&mut self, key: &str, record: &[u8]) -> Result<(), CostRecordError> {
+        self.costs.recall(record::read(key, record)?);
+        Ok(())
+    }
+
+    /// What it knows and did.
+    pub fn snapshot(&self) -> ControllerSnapshot {
+        self.history.snapshot(&self.costs, &self.acceptance)
+    }
+
     /// A window has completed; the plan of the next one to be submitted.
     pub fn observe(&mut self, window: &ObserveWindow) -> PlanChosen {
         let tokens: u32 = window.records.iter().map(|record| record.emitted).sum();
+        self.history.window(self.now, window.width);
         self.now += u64::from(tokens);
         if let Some(elapsed_us) = window.elapsed_us {
             self.costs.observe(window.width, window.steps, elapsed_us);
@@ -131,12 +165,16 @@ impl Controller {
     /// Books what a window lost or gained, at average cost: one window that shared the device is not
     /// speculation's fault.
     fn book(&mut self, window: &ObserveWindow, tokens: f64) {
-        let Some(plain_us) = self.plain_us() else { return };
+        let (Some(plain_us), WidthPolicy::Auto { .. }) = (self.plain_us(), self.policy) else { return };
         let step_us = match window.width {
             Width::Off => plain_us,
             width => self.costs.step_us(width, window.steps).unwrap_or(plain_us),
         };
-        self.purse.book(tokens, f64::from(window.steps) * step_us / plain_us);
+        let window_us = f64::from(window.steps) * step_us;
+        self.purse.book(tokens, window_us / plain_us);
+        if self.probe.is_some_and(|(width, _)| width == window.width) {
+            self.history.probe(window_us - tokens * plain_us);
+        }
     }
 
     fn plan(&mut self) -> PlanChosen {

@@ -27,6 +27,11 @@ const NODE_COST: f64 = 0.01;
 /// The most of a window that is believed not to be steps.
 const OVERHEAD_MAX: f64 = 0.5;
 
+/// Costs that are measured.
+pub(crate) const COSTS: usize = WINDOWS.len() + WIDTHS.len();
+/// A step of twice the nodes that takes this many times as long leaves nothing for wider ones to gain.
+const LINEAR: f64 = 1.8;
+
 /// An exponential average.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Average {
@@ -98,6 +103,39 @@ impl CostCurve {
     pub fn age(&mut self) {
         let all = self.plain.iter_mut().chain(&mut self.trees);
         all.for_each(|average| average.samples = average.samples.min(1));
+    }
+
+    /// All averages, plain ones first; 0 where nothing was measured.
+    pub fn values(&self) -> [f64; COSTS] {
+        let mut all = self.plain.iter().chain(&self.trees);
+        std::array::from_fn(|_| all.next().and_then(|average| average.known()).unwrap_or(0.0))
+    }
+
+    /// Costs of an earlier visit, trusted no more than a first sample.
+    pub fn recall(&mut self, values: [f64; COSTS]) {
+        let all = self.plain.iter_mut().chain(&mut self.trees);
+        for (average, us) in all.zip(values).filter(|(_, us)| *us > 0.0) {
+            *average = Average { us, samples: 1, at: self.now };
+        }
+    }
+
+    /// What should be measured next: plain windows, then trees from narrow to wide until they grow with their
+    /// nodes.
+    pub fn unmeasured(&self) -> Option<(Width, u32)> {
+        for steps in [WINDOWS[0], WINDOWS[2]] {
+            if self.plain[column(steps)].samples == 0 {
+                return Some((Width::Off, steps));
+            }
+        }
+        let mut narrower: Option<f64> = None;
+        for (nodes, average) in WIDTHS.into_iter().zip(&self.trees) {
+            let Some(us) = average.known() else { return Some((Width::Nodes(nodes), 1)) };
+            if nodes > 2 && narrower.is_some_and(|narrower| us >= LINEAR * narrower) {
+                return None;
+            }
+            narrower = Some(us);
+        }
+        None
     }
 
     /// Plain windows of this length that were measured.
@@ -228,6 +266,20 @@ mod tests {
         curve.observe(Width::Nodes(8), 1, 21_000);
         assert_eq!(curve.step_us(Width::Nodes(8), 4), Some(20_250.0));
         assert_eq!(curve.step_us(Width::Off, 2), Some(10_500.0));
+    }
+
+    #[test]
+    fn measuring_ends_where_trees_grow_with_their_nodes() {
+        let mut curve = CostCurve::default();
+        let mut asked = Vec::new();
+        while let Some((width, steps)) = curve.unmeasured() {
+            asked.push((width.rows(), steps));
+            curve.observe(width, steps, u64::from(steps) * if width.rows() == 16 { 9_000 } else { 4_000 });
+        }
+        assert_eq!(asked, [(1, 1), (1, 4), (1, 1), (2, 1), (4, 1), (8, 1), (16, 1)], "and 32 is left out");
+        let mut other = CostCurve::default();
+        other.recall(curve.values());
+        assert_eq!((other.values(), other.unmeasured()), (curve.values(), None));
     }
 
     #[test]

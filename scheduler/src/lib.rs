@@ -4,7 +4,8 @@
 mod acceptance;
 mod controller;
 mod cost;
+mod history;
 mod purse;
+mod record;
 
-pub use acceptance::Judged;
 pub use controller::Controller;

@@ -4,6 +4,7 @@
 use futures::future::{Either, select};
 use futures::pin_mut;
 
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::Lane;
@@ -11,9 +12,10 @@ use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::{ConfigurePlan, ForgetCosts};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
-use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
+use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, prepare};
@@ -86,13 +88,14 @@ enum Interrupt {
     HostsGone,
 }
 
-struct Engine {
-    links: EngineLinks,
-    model: Option<LoadedModel>,
-    journal: Journal,
-    last_run: RunId,
+pub(super) struct Engine {
+    pub(super) links: EngineLinks,
+    pub(super) model: Option<LoadedModel>,
+    pub(super) journal: Journal,
+    pub(super) last_run: RunId,
     /// The device was lost after the model had been loaded, and is not back yet.
-    is_lost: bool,
+    pub(super) is_lost: bool,
+    pub(super) calibration: Calibration,
 }
 
 /// The engine's loop. It ends when every handle is dropped, or with the first of its actors that fails.
@@ -106,8 +109,9 @@ pub async fn engine(
         journal: Journal::default(),
         last_run: RunId::default(),
         is_lost: false,
+        calibration: Calibration::default(),
     };
-    while let Some(mail) = mailbox.next().await {
+    while let Some(mail) = engine.idle(&mut mailbox).await? {
         let interrupt = match mail {
             EngineMail::Load(asked, sources, progress) => {
                 engine.load(asked, sources, progress, &mut mailbox).await?
@@ -160,6 +164,7 @@ impl Engine {
     async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
         self.is_lost = false;
+        self.calibration = Calibration::default();
         self.journal.clear();
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
@@ -251,6 +256,9 @@ impl Engine {
         if result.is_err() && !self.is_lost {
             self.model = None;
         }
+        // On a processor one pipeline takes as long as many replies.
+        self.calibration.is_wanted = matches!(request.width, WidthPolicy::Auto { .. })
+            && self.model.as_ref().is_some_and(|model| !model.is_software);
         last.send(reply.finish(result, &mut self.journal));
         Ok(telling.interrupt)
     }
@@ -298,7 +306,7 @@ impl Engine {
     }
 
     /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
-    async fn begin(
+    pub(super) async fn begin(
         &mut self,
         run: &PreparedReply,
         request: &Generate,
@@ -394,9 +402,7 @@ impl Engine {
             }
             if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
                 is_ending = true;
-                let end = EndDecode { run: self.last_run };
-                let told = self.links.submitter.start(end, Into::into).await;
-                told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
+                self.end_run().await?;
             }
         }
     }

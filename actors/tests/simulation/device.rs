@@ -63,6 +63,10 @@ pub struct DeviceState {
     pub reopened: u32,
     /// Name of the adapter that comes back; empty for the same.
     pub other_name: String,
+    /// It says that it is no processor.
+    pub is_gpu: bool,
+    /// Microseconds of a step; 0 for a thousand.
+    pub step_us: u64,
     /// Pipelines compiled so far, by rows of a width.
     pub pipelines: BTreeMap<u32, u32>,
     /// Widths of the windows submitted so far.
@@ -86,6 +90,11 @@ impl PaperBackend {
     pub fn new(seed: u64, clock_us: Rc<Cell<u64>>) -> Self {
         let random = Rc::new(RefCell::new(Random::new(seed, 0)));
         Self { state: Rc::default(), random, clock_us }
+    }
+
+    /// The virtual time, microseconds.
+    pub fn now_us(&self) -> u64 {
+        self.clock_us.get()
     }
 
     /// Uploads that have arrived, to different places.
@@ -139,7 +148,7 @@ impl Backend for PaperBackend {
             name: if other.is_empty() { "paper".into() } else { other.clone() },
             backend: "simulation".into(),
             driver: String::new(),
-            is_software: true,
+            is_software: !self.state.borrow().is_gpu,
             binding_bytes_max: 128 << 20,
             has_packed_dot: false,
         }
@@ -400,7 +409,11 @@ impl BackendModel for PaperModel {
             let pipelines = state.pipelines.get(&width.rows()).copied().unwrap_or_default();
             assert!(width == Width::Off || pipelines == PIPELINES, "{width:?} was not prepared");
         }
-        self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
+        let step_us = match self.backend.state.borrow().step_us {
+            0 => 1_000,
+            step_us => step_us,
+        };
+        self.submit(step_us * u64::from(steps), true, |model, poisoned| {
             for _ in 0..steps {
                 model.step(width, poisoned);
             }

@@ -8,7 +8,7 @@
 use fanlight_messages::control::WINDOW_STEPS_MAX;
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::CostRecordError;
-use fanlight_messages::limits::SUBMISSION_US_MAX;
+use fanlight_messages::limits::{FRAME_US, SUBMISSION_US_MAX};
 use fanlight_messages::protocol::controller::{ConfigurePlan, ControllerSnapshot, ObserveWindow, PlanChosen};
 
 use crate::acceptance::{Acceptance, Belief};
@@ -51,7 +51,8 @@ const PLAIN_WINDOWS: u32 = 96;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Controller {
     policy: WidthPolicy,
-    steps_max: u32,
+    /// Steps of a window where they are not chosen.
+    window_steps: Option<u32>,
     window_us_max: f64,
     costs: CostCurve,
     acceptance: Acceptance,
@@ -75,7 +76,7 @@ impl Default for Controller {
     fn default() -> Self {
         Self {
             policy: WidthPolicy::default(),
-            steps_max: 1,
+            window_steps: None,
             window_us_max: SUBMISSION_US_MAX as f64,
             costs: CostCurve::default(),
             acceptance: Acceptance::default(),
@@ -97,7 +98,7 @@ impl Controller {
     pub fn configure(&mut self, configure: &ConfigurePlan) -> PlanChosen {
         let budget = configure.frame_budget_us.unwrap_or(SUBMISSION_US_MAX).min(SUBMISSION_US_MAX);
         self.policy = configure.width;
-        self.steps_max = configure.steps_max.clamp(1, WINDOW_STEPS_MAX);
+        self.window_steps = configure.window_steps;
         self.window_us_max = budget as f64;
         if matches!(self.policy, WidthPolicy::Auto { .. }) {
             self.history.begin(&self.costs);
@@ -114,13 +115,13 @@ impl Controller {
 
     /// Another model is on the device.
     pub fn forget(&mut self) {
-        let Self { policy, steps_max, window_us_max, .. } = *self;
-        *self = Self { policy, steps_max, window_us_max, ..Self::default() };
+        let Self { policy, window_steps, window_us_max, .. } = *self;
+        *self = Self { policy, window_steps, window_us_max, ..Self::default() };
     }
 
     /// A window that would measure what is not known yet and may matter; `None` when there is none.
     pub fn measurement(&self) -> Option<PlanChosen> {
-        self.costs.unmeasured().map(|(width, steps)| PlanChosen { width, steps })
+        self.costs.unmeasured().map(|(width, steps)| PlanChosen { width, steps, gap_us: 0 })
     }
 
     /// The costs as a record for `key`, which names adapter, model and build; `None` before any was measured.
@@ -178,33 +179,46 @@ impl Controller {
     }
 
     fn plan(&mut self) -> PlanChosen {
-        match self.policy {
-            WidthPolicy::Fixed(width) => PlanChosen { width, steps: self.longest(width) },
+        let (width, steps) = match self.policy {
+            WidthPolicy::Fixed(Width::Off) => self.plain_window(),
+            // One step where nothing is known.
+            WidthPolicy::Fixed(width) if self.costs.samples(width) == 0 => (width, 1),
+            WidthPolicy::Fixed(width) => (width, self.steps(width)),
             WidthPolicy::Auto { .. } => self.choose(),
-        }
+        };
+        PlanChosen { width, steps, gap_us: self.gap_us(width, steps) }
     }
 
-    /// The longest window that stays within the cap; one step on a device that is not known.
-    fn longest(&self, width: Width) -> u32 {
-        if self.costs.samples(width) == 0 {
-            return 1;
-        }
-        self.windows(width).map(|(steps, _)| steps).max().unwrap_or(1)
+    /// How long the device is left alone after a window, so that of each frame windows take their budget.
+    fn gap_us(&self, width: Width, steps: u32) -> u64 {
+        let rest = (FRAME_US as f64 / self.window_us_max - 1.0).max(0.0);
+        let window_us = self.costs.step_us(width, steps).map_or(0.0, |us| us * f64::from(steps));
+        // The cast saturates.
+        ((window_us * rest) as u64).min(FRAME_US)
     }
 
     /// Windows within the cap, and what a step costs in each. A window of one step is always among them: a
     /// smaller submission would need the layers split.
     fn windows(&self, width: Width) -> impl Iterator<Item = (u32, f64)> {
-        WINDOWS.into_iter().filter(|steps| *steps <= self.steps_max).filter_map(move |steps| {
+        let most = self.window_steps.unwrap_or(WINDOW_STEPS_MAX);
+        WINDOWS.into_iter().filter(move |steps| *steps <= most).filter_map(move |steps| {
             let step_us = self.costs.step_us(width, steps)?;
             (steps == 1 || step_us * f64::from(steps) <= self.window_us_max).then_some((steps, step_us))
         })
     }
 
-    /// The smallest window that is nearly as fast as the fastest, and what a step costs in it.
+    /// The window as it is asked for; else the smallest that is nearly as fast as the fastest. And what a step
+    /// costs in it.
     fn window(&self, width: Width) -> Option<(u32, f64)> {
+        if self.window_steps.is_some() {
+            return self.windows(width).last();
+        }
         let fastest = self.windows(width).map(|(_, us)| us).min_by(f64::total_cmp)?;
         self.windows(width).find(|(_, us)| *us <= WINDOW_SLACK * fastest)
+    }
+
+    fn steps(&self, width: Width) -> u32 {
+        self.window(width).map_or(1, |(steps, _)| steps)
     }
 
     fn plain_us(&self) -> Option<f64> {
@@ -233,8 +247,8 @@ impl Controller {
         self.costs.step_us(width, 1).map_or(0.0, |us| us / plain_us - tokens)
     }
 
-    fn choose(&mut self) -> PlanChosen {
-        let Some(plain_us) = self.plain_us() else { return PlanChosen { width: Width::Off, steps: 1 } };
+    fn choose(&mut self) -> (Width, u32) {
+        let Some(plain_us) = self.plain_us() else { return (Width::Off, 1) };
         // Where even drafts that are always right do not pay, nothing is drafted.
         let can_pay =
             |width: Width| self.hopeful_gain(width, f64::from(width.tokens_max()), plain_us) > MARGIN;
@@ -244,27 +258,28 @@ impl Controller {
         }
         self.base = self.best(plain_us);
         let probe = if self.probe.is_none() { self.next_probe(plain_us) } else { None };
-        if let Some(plan) = probe {
-            self.probe = Some((plan.width, 0));
-            return plan;
+        if let Some((width, _)) = probe {
+            self.probe = Some((width, 0));
         }
-        match self.base {
+        probe.unwrap_or_else(|| match self.base {
             Width::Off => self.plain_window(),
-            width => PlanChosen { width, steps: self.window(width).map_or(1, |(steps, _)| steps) },
-        }
+            width => (width, self.steps(width)),
+        })
     }
 
     /// A plain window; of a length that is not known yet where there is one, as that costs nothing. At first it is
     /// short, so that what is heard is heeded soon.
-    fn plain_window(&self) -> PlanChosen {
-        if self.now < self.started + LISTEN_TOKENS {
-            return PlanChosen { width: Width::Off, steps: 1 };
-        }
+    fn plain_window(&self) -> (Width, u32) {
         let unknown = |steps: u32| self.costs.plain_samples(steps) < PLAIN_SAMPLES;
-        let longest = self.windows(Width::Off).last().filter(|(steps, _)| unknown(*steps));
-        let first = unknown(1).then_some((1, 0.0));
-        let (steps, _) = first.or(longest).or_else(|| self.window(Width::Off)).unwrap_or((1, 0.0));
-        PlanChosen { width: Width::Off, steps }
+        let steps = if self.window_steps.is_some() {
+            self.steps(Width::Off)
+        } else if unknown(1) || self.now < self.started + LISTEN_TOKENS {
+            1
+        } else {
+            let longest = self.windows(Width::Off).last().filter(|(steps, _)| unknown(*steps));
+            longest.map_or_else(|| self.steps(Width::Off), |(steps, _)| steps)
+        };
+        (Width::Off, steps)
     }
 
     /// The width between probes: the one in use while none is clearly better.
@@ -285,16 +300,15 @@ impl Controller {
     }
 
     /// What is worth finding out with the next window.
-    fn next_probe(&mut self, plain_us: f64) -> Option<PlanChosen> {
+    fn next_probe(&mut self, plain_us: f64) -> Option<(Width, u32)> {
         if let Some(width) = self.cost_probe(plain_us) {
-            return Some(PlanChosen { width, steps: 1 });
+            return Some((width, 1));
         }
         if self.base != Width::Off {
-            let (steps, _) = self.window(Width::Off)?;
-            return (self.plain_age >= PLAIN_WINDOWS).then_some(PlanChosen { width: Width::Off, steps });
+            return (self.plain_age >= PLAIN_WINDOWS).then(|| (Width::Off, self.steps(Width::Off)));
         }
         let trust = self.trust_probe(plain_us);
-        trust.map(|width| PlanChosen { width, steps: 1 }).or_else(|| self.listening(plain_us))
+        trust.map(|width| (width, 1)).or_else(|| self.listening(plain_us))
     }
 
     /// A width whose cost is not known, or no longer, and that may be better than the one in use.
@@ -324,10 +338,11 @@ impl Controller {
     }
 
     /// A listening window, when it is time for one.
-    fn listening(&mut self, plain_us: f64) -> Option<PlanChosen> {
+    fn listening(&mut self, plain_us: f64) -> Option<(Width, u32)> {
         let tokens = |width| self.acceptance.expected_tokens(width, Belief::Corrected);
         let promises = |width| self.hopeful_gain(width, tokens(width), plain_us) > PROMISING * MARGIN;
-        let (width, wanted) = (Width::Nodes(1), LISTEN_STEPS.min(self.steps_max));
+        let (width, wanted) =
+            (Width::Nodes(1), LISTEN_STEPS.min(self.window_steps.unwrap_or(WINDOW_STEPS_MAX)));
         let step_us = self.costs.step_us(width, wanted)?;
         let loss = f64::from(wanted) * (step_us / plain_us - 1.0);
         let is_due = self.now >= self.listen_due || self.trees().any(promises);
@@ -336,7 +351,7 @@ impl Controller {
         }
         self.listen_due = self.now + spacing(LISTEN_TOKENS, loss);
         let steps = self.windows(width).map(|(steps, _)| steps).filter(|steps| *steps <= wanted).max()?;
-        Some(PlanChosen { width, steps })
+        Some((width, steps))
     }
 }
 

@@ -22,11 +22,13 @@ pub struct ObserveWindow {
 /// Sets what the plan may choose from, at the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigurePlan {
-    /// Most steps per window, 1, 2 or 4.
-    pub steps_max: u32,
+    /// Steps per window, 1, 2 or 4, as far as the cap allows; `None` takes the fewest that are nearly as fast as
+    /// any.
+    pub window_steps: Option<u32>,
     /// Nodes per step.
     pub width: WidthPolicy,
     /// Device time that a window should not exceed, microseconds; a window of one plain step is always allowed.
+    /// The rest of a frame is left to others.
     pub frame_budget_us: Option<u64>,
 }
 
@@ -35,12 +37,14 @@ pub struct ConfigurePlan {
 pub struct ForgetCosts;
 
 /// The plan for windows to come; the last value wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlanChosen {
     /// Nodes per step.
     pub width: Width,
     /// Steps per window.
     pub steps: u32,
+    /// Time that the device is left alone before the next window, microseconds; then one is in flight at most.
+    pub gap_us: u64,
 }
 
 /// Asks what should be measured next while nothing else is to be done.

@@ -8,17 +8,17 @@ use fanlight_messages::protocol::engine::ModelLoaded;
 
 /// Where a host keeps costs: a file natively, a database in a page.
 pub trait CostStore {
-    /// What was kept under this key; `None` when nothing was.
+    /// What was kept under this name, 16 hexadecimal digits; `None` when nothing was.
     ///
     /// # Errors
     /// [`CostStoreError::Store`] when the store cannot be read.
-    fn read(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, CostStoreError>>;
+    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, CostStoreError>>;
 
-    /// Keeps a record under this key, in place of the one before.
+    /// Keeps a record of 64 bytes under this name, in place of the one before.
     ///
     /// # Errors
     /// [`CostStoreError::Store`] when the store cannot be written.
-    fn write(&self, key: &str, record: &[u8]) -> impl Future<Output = Result<(), CostStoreError>>;
+    fn write(&self, name: &str, record: &[u8]) -> impl Future<Output = Result<(), CostStoreError>>;
 }
 
 /// What came of looking costs up.

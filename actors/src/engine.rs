@@ -40,7 +40,7 @@ pub use shell::{EngineLinks, EngineMail, engine};
 
 /// Starts an engine on this thread. It ends when every clone of its handle is dropped.
 pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };

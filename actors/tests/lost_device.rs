@@ -40,7 +40,7 @@ async fn reply(handle: &EngineHandle, device: &GpuBackend, width: Width, losses:
     let ids: Vec<u32> = (0..70).map(|i| (i * 29 + 3) % 250).collect();
     let request = Generate {
         width: WidthPolicy::Fixed(width),
-        window_steps: 1,
+        window_steps: Some(1),
         hash_logits: true,
         reuse_prefix: false,
         ..Generate::new(Prompt::Ids(ids.into()), 40)

@@ -7,11 +7,14 @@ use anyhow::{Context, Result};
 use futures::future::{Either, select};
 use futures::pin_mut;
 
+use fanlight_actors::costs::Recalled;
 use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
 
+use crate::cache::CacheFolder;
 use crate::files::open_model;
 use crate::load::with_progress;
 use crate::observe::Observer;
@@ -41,26 +44,42 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         if options.json {
             report::print_json(&report::loaded_line(&loaded));
         }
-        let generation = handle.generate(generate_request(options)).await?;
+        let request = generate_request(options, loaded.adapter.is_software);
+        // Costs matter where something is chosen by them.
+        let is_auto = matches!(request.width, WidthPolicy::Auto { .. });
+        let cache = is_auto.then(|| CacheFolder::find(options.cache.as_deref())).flatten();
+        if let Some(cache) = &cache {
+            match handle.recall_costs(cache, &loaded).await {
+                Ok(Recalled::Refused(refused)) => eprintln!("fanlight: {refused}"),
+                Ok(_) => {}
+                Err(error) => eprintln!("fanlight: {error}"),
+            }
+        }
+        let generation = handle.generate(request).await?;
         let mut observer = Observer::new(options.observe);
         let streaming =
             stream_reply(generation, &handle, &loaded, &mut interrupts, options.json, &mut observer);
         let outcome = streaming.await;
         observer.look(&handle, true).await?;
+        if let Some(cache) = &cache
+            && let Err(error) = handle.keep_costs(cache, &loaded).await
+        {
+            eprintln!("fanlight: {error}");
+        }
         handle.unload().await?;
         outcome
     })
 }
 
-fn generate_request(options: &RunOptions) -> Generate {
+fn generate_request(options: &RunOptions, is_software: bool) -> Generate {
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
         chat_prompt(&options.prompt, options.think == Switch::On)
     };
     Generate {
-        window_steps: options.window,
-        width: options.width,
+        window_steps: options.window.0,
+        width: options.width.unwrap_or_else(|| WidthPolicy::for_adapter(is_software)),
         frame_budget_ms: options.frame_budget,
         stop: options.stop.clone(),
         hash_logits: options.json,

@@ -110,7 +110,7 @@ impl Engine {
         #[wasm_bindgen(unchecked_param_type = "(event: ReplyEvent) => Promise<void>")] on_event: Function,
     ) -> Result<JsValue, Failure> {
         let request = request.to_rust().map_err(|error| Failure::request(&error))?;
-        let generated = self.handle.generate(generate_request(request)).await;
+        let generated = self.handle.generate(generate_request(request, self.adapter.is_software)).await;
         let mut generation = generated.map_err(|error| self.failed(error.into()))?;
         let reused_tokens = generation.started.reused_tokens;
         let prompt_tokens = generation.started.prompt_ids.len() as u32;
@@ -230,7 +230,7 @@ async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<M
     Ok(head)
 }
 
-fn generate_request(request: ReplyRequest) -> Generate {
+fn generate_request(request: ReplyRequest, is_software: bool) -> Generate {
     let prompt = match request.prompt {
         PromptText::Plain { text } => Prompt::Raw(text),
         PromptText::Chat { turns } => {
@@ -247,8 +247,12 @@ fn generate_request(request: ReplyRequest) -> Generate {
     let plain = Generate::new(prompt, request.token_limit);
     Generate {
         stop: request.stop,
-        width: WidthPolicy::Fixed(request.width.map_or(Width::Off, Width::Nodes)),
-        window_steps: request.window_steps.unwrap_or(plain.window_steps),
+        width: match request.width {
+            None => WidthPolicy::for_adapter(is_software),
+            Some(0) => WidthPolicy::Fixed(Width::Off),
+            Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
+        },
+        window_steps: request.window_steps,
         windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
         ..plain
     }

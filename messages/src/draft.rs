@@ -117,6 +117,12 @@ impl Default for WidthPolicy {
 }
 
 impl WidthPolicy {
+    /// What hosts ask for when nothing else is said. On a processor that computes in place of a GPU nothing is
+    /// drafted: there one pipeline takes as long to compile as many replies take to decode.
+    pub fn for_adapter(is_software: bool) -> Self {
+        if is_software { Self::Fixed(Width::Off) } else { Self::Auto { max: NODES_MAX } }
+    }
+
     /// Every width that a step may have.
     pub fn widths(self) -> impl Iterator<Item = Width> {
         let (fixed, max) = match self {

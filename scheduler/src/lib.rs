@@ -9,3 +9,4 @@ mod purse;
 mod record;
 
 pub use controller::Controller;
+pub use record::record_name;

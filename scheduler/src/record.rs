@@ -30,6 +30,11 @@ fn fnv(bytes: &[u8]) -> u64 {
     })
 }
 
+/// A short name for what is kept under `key`: 16 hexadecimal digits, fit for a file.
+pub fn record_name(key: &str) -> String {
+    format!("{:016x}", fnv(key.as_bytes()))
+}
+
 /// Writes costs that were measured for `key`; 0 stands for a cost that was not.
 pub(crate) fn write(key: &str, costs: [f64; COSTS]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BYTES);

@@ -224,7 +224,7 @@ fn what_the_controller_plans_gives_the_same_bits() {
     }
     for memory in [[&wrong[..], &right[..]].concat(), wrong.to_vec(), Vec::new()] {
         let mut controller = Controller::default();
-        let configure = ConfigurePlan { steps_max: 4, width: policy, frame_budget_us: None };
+        let configure = ConfigurePlan { window_steps: None, width: policy, frame_budget_us: None };
         let mut plan = controller.configure(&configure);
         rig.runner.begin(&RequestSetup { memory: memory.into(), ..setup(tokens) }).unwrap();
         let first = block_on(rig.runner.prefill(0, &prompt, true).unwrap()).unwrap();

@@ -89,7 +89,7 @@ impl Engine {
         mailbox: &mut Mailbox<EngineMail>,
     ) -> Result<Option<Option<EngineMail>>, GenerateError> {
         let request = Generate {
-            window_steps: plan.steps,
+            window_steps: Some(plan.steps),
             width: WidthPolicy::Fixed(plan.width),
             ..Generate::new(Prompt::Ids(run.prompt.clone()), run.setup.token_limit)
         };

@@ -8,6 +8,8 @@ use fanlight_messages::protocol::controller::{
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::telemetry::{SnapshotTaken, TakeSnapshot};
 
+use fanlight_scheduler::record_name;
+
 use super::shell::EngineMail;
 use crate::controller::ControllerMail;
 use crate::costs::{CostStore, Recalled, key};
@@ -124,7 +126,7 @@ impl EngineHandle {
         loaded: &ModelLoaded,
     ) -> Result<Recalled, CostStoreError> {
         let key = key(loaded);
-        let Some(record) = store.read(&key).await? else { return Ok(Recalled::Nothing) };
+        let Some(record) = store.read(&record_name(&key)).await? else { return Ok(Recalled::Nothing) };
         let recalled = self.controller.ask(RecallCosts { key, record }).await;
         Ok(match recalled.map_err(|_| CostStoreError::EngineGone)? {
             Ok(()) => Recalled::Costs,
@@ -144,7 +146,7 @@ impl EngineHandle {
         let key = key(loaded);
         let taken = self.controller.ask(TakeCosts { key: key.clone() }).await;
         match taken.map_err(|_| CostStoreError::EngineGone)? {
-            Some(record) => store.write(&key, &record).await,
+            Some(record) => store.write(&record_name(&key), &record).await,
             None => Ok(()),
         }
     }

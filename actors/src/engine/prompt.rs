@@ -35,8 +35,9 @@ pub(super) fn prepare(
     if !(1..=max).contains(&request.token_limit) {
         return Err(GenerateError::TokenLimit { wanted: request.token_limit, min: 1, max });
     }
-    let steps = request.window_steps;
-    if !steps.is_power_of_two() || steps > WINDOW_STEPS_MAX {
+    if let Some(steps) = request.window_steps
+        && (!steps.is_power_of_two() || steps > WINDOW_STEPS_MAX)
+    {
         let allowed = "1, 2 or 4".into();
         return Err(GenerateError::Option { option: "window steps", wanted: steps, allowed });
     }

@@ -315,8 +315,8 @@ impl Engine {
         self.journal.truncate(run.base);
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
         let frame_budget_us = request.frame_budget_ms.map(|ms| u64::from(ms) * 1000);
-        let steps_max = request.window_steps;
-        let configure = ConfigurePlan { steps_max, width: request.width, frame_budget_us };
+        let window_steps = request.window_steps;
+        let configure = ConfigurePlan { window_steps, width: request.width, frame_budget_us };
         let told = self.links.controller.tell(ControllerMail::Configure(configure)).await;
         told.map_err(gone("controller"))?;
         let (place, events) = stream(RUN_EVENTS);

@@ -77,6 +77,11 @@ impl RunCore {
         !self.stopped && self.has_more() && self.in_flight.len() < self.in_flight_max
     }
 
+    /// True when the next submission is a window.
+    pub fn is_decoding(&self) -> bool {
+        self.submitted_len == self.prompt_len
+    }
+
     fn steps_left(&self) -> u32 {
         self.tokens_left.saturating_sub(self.steps_in_flight)
     }

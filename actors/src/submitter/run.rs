@@ -33,6 +33,8 @@ struct InFlight {
 enum Next {
     Report(Result<WindowReport, DeviceError>),
     Place(Permit<RunEvent>),
+    /// The device was left alone for as long as the plan says.
+    Rested,
     Control(Option<SubmitterMail>),
     ReaderGone,
 }
@@ -64,7 +66,11 @@ pub(super) async fn run<M: BackendModel>(
     let mut failure = None;
     let mut orphaned = false;
     loop {
-        while let Some(permit) = core.wants_submission().then(|| events.try_reserve()).flatten() {
+        while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
+            .is_some_and(|rest_us| rest_us == 0)
+            .then(|| events.try_reserve())
+            .flatten()
+        {
             match submit(model, begin, &mut core, &mut widths, links).await {
                 Ok((report, width, is_disturbed)) => {
                     let submitted_us = links.clock.now_us();
@@ -81,8 +87,10 @@ pub(super) async fn run<M: BackendModel>(
         if in_flight.is_empty() && (failure.is_some() || core.is_over()) {
             return failure.map_or(Ok(()), Err);
         }
-        match next(&core, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox)).await {
+        let rest_us = may_submit(&core, &in_flight, completed_us, links);
+        match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
             Next::Place(permit) => drop(permit),
+            Next::Rested => {}
             Next::ReaderGone => core.stop(),
             Next::Control(None) => {
                 orphaned = true;
@@ -193,14 +201,31 @@ async fn submit<M: BackendModel>(
     }
 }
 
-/// Waits for the oldest report, control mail, a place in the stream or the end of its reader.
-async fn next(
+/// In how many microseconds something may be submitted; `None` when first something else must happen. Where the
+/// plan has gaps one window is in flight, and the next one waits.
+fn may_submit(
     core: &RunCore,
+    in_flight: &VecDeque<InFlight>,
+    completed_us: u64,
+    links: &SubmitterLinks,
+) -> Option<u64> {
+    let gap_us = links.plan.get().gap_us;
+    match core.wants_submission() {
+        false => None,
+        true if gap_us == 0 || !core.is_decoding() => Some(0),
+        true if !in_flight.is_empty() => None,
+        true => Some((completed_us + gap_us).saturating_sub(links.clock.now_us())),
+    }
+}
+
+/// Waits for the oldest report, control mail, the end of a gap, a place in the stream or the end of its reader.
+async fn next(
+    rest_us: Option<u64>,
     in_flight: &mut VecDeque<InFlight>,
     events: &StreamSender<RunEvent>,
     mailbox: Option<&mut Mailbox<SubmitterMail>>,
+    links: &SubmitterLinks,
 ) -> Next {
-    let wants_place = core.wants_submission();
     let control = async {
         match mailbox {
             Some(mailbox) => mailbox.next_control().await,
@@ -208,9 +233,14 @@ async fn next(
         }
     };
     let reader = async {
-        if !wants_place {
-            // Once the run is stopped only reports matter; until then a reader that left stops it.
-            return std::future::pending().await;
+        match rest_us {
+            // Only reports matter; until then a reader that left stops the run.
+            None => return std::future::pending().await,
+            Some(0) => {}
+            Some(rest_us) => {
+                links.clock.sleep(rest_us).await;
+                return Next::Rested;
+            }
         }
         match events.reserve().await {
             Ok(permit) => Next::Place(permit),

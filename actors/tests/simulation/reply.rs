@@ -27,7 +27,7 @@ fn ids_depend_on_nothing_but_the_prompt() {
                 ] {
                     let width = WidthPolicy::Fixed(width);
                     let request = Generate {
-                        window_steps,
+                        window_steps: Some(window_steps),
                         chunk_tokens,
                         reuse_prefix,
                         width,
@@ -91,9 +91,9 @@ fn bad_requests_are_refused_and_the_next_one_is_served() {
             Generate { prompt: Prompt::Ids([1, 100_000].into()), ..good.clone() },
             Generate { prompt: Prompt::Raw(String::new()), ..good.clone() },
             Generate { prompt: Prompt::Raw("x".repeat((1 << 20) + 1)), ..good.clone() },
-            Generate { window_steps: 3, ..good.clone() },
-            Generate { window_steps: 0, ..good.clone() },
-            Generate { window_steps: 8, ..good.clone() },
+            Generate { window_steps: Some(3), ..good.clone() },
+            Generate { window_steps: Some(0), ..good.clone() },
+            Generate { window_steps: Some(8), ..good.clone() },
             Generate { width: WidthPolicy::Fixed(Width::Nodes(3)), ..good.clone() },
             Generate { width: WidthPolicy::Fixed(Width::Nodes(64)), ..good.clone() },
             Generate { width: WidthPolicy::Auto { max: 0 }, ..good.clone() },
@@ -176,7 +176,7 @@ fn f01_a_stop_text_ends_the_reply_where_it_begins() {
                     let stop = vec!["never seen".into(), text.clone()];
                     let base = request(&ids, 60);
                     let width = WidthPolicy::Fixed(width);
-                    let request = Generate { window_steps, width, stop, ..base.clone() };
+                    let request = Generate { window_steps: Some(window_steps), width, stop, ..base.clone() };
                     let mut generation = rig.handle.generate(request).await.unwrap();
                     let ended = crate::rig::collect(&mut generation).await;
                     let cut = whole.text.find(&text).expect("the text is in the reply");

@@ -116,6 +116,37 @@ fn bad_requests_are_refused_and_the_next_one_is_served() {
 }
 
 #[test]
+fn a_frame_budget_leaves_the_device_to_others_between_windows() {
+    with_engine(7, |rig, _| async move {
+        let ids = prompt(20, 3);
+        let mut spent_us = Vec::new();
+        for frame_budget_ms in [None, Some(8)] {
+            let started_us = rig.device.now_us();
+            let window_steps = Some(2);
+            rig.check_reply(Generate { frame_budget_ms, window_steps, ..request(&ids, 60) }).await;
+            spent_us.push(rig.device.now_us() - started_us);
+        }
+        // Eight of 16.7 milliseconds are used.
+        let longer = spent_us[1] as f64 / spent_us[0] as f64;
+        assert!((1.8..2.2).contains(&longer), "{spent_us:?}");
+        // A cancel is heard in a gap, and so is a reader that leaves.
+        for turns in 0..12 {
+            let request = Generate { frame_budget_ms: Some(1), ..request(&ids, 200) };
+            let generation = rig.handle.generate(request).await.unwrap();
+            for _ in 0..40 + turns {
+                crate::device::yield_now().await;
+            }
+            if turns % 2 == 0 {
+                rig.handle.cancel().await.unwrap();
+            }
+            drop(generation);
+            crate::device::settle().await;
+            rig.check_reply(Generate { frame_budget_ms: Some(1), ..crate::rig::request(&ids, 9) }).await;
+        }
+    });
+}
+
+#[test]
 fn f05_a_reused_prefix_gives_what_a_cold_run_gives() {
     with_engine(6, |rig, _| async move {
         let (x, y) = ([prompt(70, 1), vec![9]].concat(), [prompt(70, 1), vec![8, 8]].concat());

@@ -2,10 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::rc::Rc;
 
 use futures::future::{Either, select};
 use futures::pin_mut;
-use js_sys::{Date, Function, Promise};
+use js_sys::{Date, Function, Math, Promise};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -110,7 +111,8 @@ impl Engine {
         #[wasm_bindgen(unchecked_param_type = "(event: ReplyEvent) => Promise<void>")] on_event: Function,
     ) -> Result<JsValue, Failure> {
         let request = request.to_rust().map_err(|error| Failure::request(&error))?;
-        let generated = self.handle.generate(generate_request(request, self.adapter.is_software)).await;
+        let request = generate_request(request, self.adapter.is_software)?;
+        let generated = self.handle.generate(request).await;
         let mut generation = generated.map_err(|error| self.failed(error.into()))?;
         let reused_tokens = generation.started.reused_tokens;
         let prompt_tokens = generation.started.prompt_ids.len() as u32;
@@ -119,6 +121,7 @@ impl Engine {
             let event = match event {
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
+                GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
                 GenerationEvent::Finished(finished) => {
                     return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
@@ -193,12 +196,7 @@ impl Engine {
             }
         };
         let progress = Latch::new(LoadProgress::default());
-        let request = Load {
-            context_len: options.context_len,
-            batch_tokens: BATCH_TOKENS_MAX,
-            kv_format: KvFormat::F16,
-            budget_bytes: None,
-        };
+        let request = Load { context_len: options.context_len, ..Load::default() };
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;
@@ -223,6 +221,7 @@ async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<M
         context_len: options.context_len,
         batch_tokens: BATCH_TOKENS_MAX,
         kv_format: KvFormat::F16,
+        budget: None,
     };
     let inspection = inspect(sources, request).await?;
     let head = ModelHead::from(&inspection);
@@ -230,7 +229,8 @@ async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<M
     Ok(head)
 }
 
-fn generate_request(request: ReplyRequest, is_software: bool) -> Generate {
+fn generate_request(request: ReplyRequest, is_software: bool) -> Result<Generate, Failure> {
+    let sampling = request.sampling(random_seed()).map_err(|error| Failure::request(&error))?;
     let prompt = match request.prompt {
         PromptText::Plain { text } => Prompt::Raw(text),
         PromptText::Chat { turns } => {
@@ -245,7 +245,8 @@ fn generate_request(request: ReplyRequest, is_software: bool) -> Generate {
         }
     };
     let plain = Generate::new(prompt, request.token_limit);
-    Generate {
+    Ok(Generate {
+        sampling: Rc::new(sampling),
         stop: request.stop,
         width: match request.width {
             None => WidthPolicy::for_adapter(is_software),
@@ -255,7 +256,12 @@ fn generate_request(request: ReplyRequest, is_software: bool) -> Generate {
         window_steps: request.window_steps,
         windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
         ..plain
-    }
+    })
+}
+
+/// A whole number below 2^53, which a script can hold and ask for again.
+fn random_seed() -> u64 {
+    (Math::random() * 9_007_199_254_740_992.0) as u64
 }
 
 /// The visitor's time, for templates that print a date.

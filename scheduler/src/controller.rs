@@ -96,10 +96,13 @@ impl Default for Controller {
 impl Controller {
     /// A request begins. What was learned of the device stays, to be looked at again.
     pub fn configure(&mut self, configure: &ConfigurePlan) -> PlanChosen {
-        let budget = configure.frame_budget_us.unwrap_or(SUBMISSION_US_MAX).min(SUBMISSION_US_MAX);
+        let budget = match configure.frame_budget_us {
+            _ if configure.streams => f64::INFINITY,
+            budget => budget.unwrap_or(SUBMISSION_US_MAX).min(SUBMISSION_US_MAX) as f64,
+        };
         self.policy = configure.width;
         self.window_steps = configure.window_steps;
-        self.window_us_max = budget as f64;
+        self.window_us_max = budget;
         if matches!(self.policy, WidthPolicy::Auto { .. }) {
             self.history.begin(&self.costs);
             self.costs.age();

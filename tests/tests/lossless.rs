@@ -7,11 +7,11 @@ use std::rc::Rc;
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::{SEPARATOR, WIDTHS, Width, WidthPolicy};
+use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow};
 use fanlight_scheduler::Controller;
-use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, memory_right_for};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -28,24 +28,6 @@ fn setup(token_limit: u32) -> RequestSetup {
 
 fn prompt(len: u32) -> Vec<u32> {
     (0..len).map(|i| (i * 29 + 3) % 250).collect()
-}
-
-/// A memory whose every match is followed by the true continuation, at most `right` tokens long, and then by
-/// tokens that the model did not choose. `usize::MAX` is always right, 0 always wrong: there only single
-/// tokens are matched, since longer contexts tell the reply to matches that begin inside them.
-fn memory_right_for(prompt: &[u32], reply: &[u32], right: usize) -> Rc<[u32]> {
-    let all: Vec<u32> = prompt.iter().chain(reply).copied().collect();
-    let matched = if right == 0 { 1 } else { 8 };
-    let mut memory = Vec::new();
-    for at in prompt.len()..all.len() {
-        memory.extend_from_slice(&all[at.saturating_sub(matched)..at]);
-        let known = &all[at..all.len().min(at.saturating_add(right))];
-        memory.extend_from_slice(known);
-        let next = all.get(at + known.len()).copied().unwrap_or(0);
-        memory.extend([(next + 1) % 250, (next + 2) % 250, (next + 1) % 250]);
-        memory.push(SEPARATOR);
-    }
-    memory.into()
 }
 
 fn accepted(run: &GreedyRun) -> u32 {
@@ -224,7 +206,8 @@ fn what_the_controller_plans_gives_the_same_bits() {
     }
     for memory in [[&wrong[..], &right[..]].concat(), wrong.to_vec(), Vec::new()] {
         let mut controller = Controller::default();
-        let configure = ConfigurePlan { window_steps: None, width: policy, frame_budget_us: None };
+        let configure =
+            ConfigurePlan { window_steps: None, width: policy, frame_budget_us: None, streams: false };
         let mut plan = controller.configure(&configure);
         rig.runner.begin(&RequestSetup { memory: memory.into(), ..setup(tokens) }).unwrap();
         let first = block_on(rig.runner.prefill(0, &prompt, true).unwrap()).unwrap();

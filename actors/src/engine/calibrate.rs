@@ -124,8 +124,7 @@ impl Engine {
                 Some(_) => {}
             }
         }
-        let gone = |_: Gone| GenerateError::EngineGone { actor: "submitter" };
-        if answer.wait().await.map_err(gone)?.is_err() {
+        if answer.wait().await?.is_err() {
             // The submitter has dropped what was on the device; the next request brings it back, or says why not.
             self.is_lost = true;
             self.journal.clear();

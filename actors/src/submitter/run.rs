@@ -6,7 +6,7 @@ use futures::future::{Either, LocalBoxFuture, select};
 use futures::{FutureExt, pin_mut};
 
 use fanlight_messages::device::WindowReport;
-use fanlight_messages::draft::{Width, WidthPolicy};
+use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
@@ -48,17 +48,18 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    let mut widths = Widths::new(begin.width);
-    if let WidthPolicy::Fixed(width) = begin.width {
-        // Nothing runs meanwhile; an end is heard between two pipelines.
-        while !model.prepare_next(width).await? {
-            while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
-                if control(mail) {
-                    return Ok(());
-                }
-            }
+    // Nothing runs meanwhile; an end is heard between two pipelines.
+    let first = begin.width.limit(Width::Off);
+    while first != Width::Off && !model.prepare_next(first).await? {
+        if is_stopped(mailbox, &mut control) {
+            return Ok(());
         }
     }
+    model.prepare(first, &begin.setup.sampling).await?;
+    if is_stopped(mailbox, &mut control) {
+        return Ok(());
+    }
+    let mut widths = Widths::new(first);
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -110,15 +111,14 @@ pub(super) async fn run<M: BackendModel>(
                         let elapsed_us = now_us.saturating_sub(completed_us.max(done.submitted_us));
                         completed_us = now_us;
                         if let Some(told) = core.complete(report, elapsed_us) {
-                            tell(told, elapsed_us, links, done);
+                            let InFlight { width, is_disturbed, permit, .. } = done;
+                            tell(told, elapsed_us, links, (width, is_disturbed, permit));
                             if core.wants_submission() {
                                 // The controller hears of it before the next window takes its plan.
                                 yield_now().await;
                                 // And a stop that came meanwhile is heard before that window too.
-                                while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
-                                    if control(mail) {
-                                        core.stop();
-                                    }
+                                if is_stopped(mailbox, &mut control) {
+                                    core.stop();
                                 }
                             }
                         }
@@ -134,8 +134,17 @@ pub(super) async fn run<M: BackendModel>(
     }
 }
 
+/// Answers control mail that is there already; true when it stops the run.
+fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(SubmitterMail) -> bool) -> bool {
+    let mut is_stopped = false;
+    while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
+        is_stopped |= control(mail);
+    }
+    is_stopped
+}
+
 /// Which widths a run may use by now.
-struct Widths {
+pub(super) struct Widths {
     ready: Vec<Width>,
     /// The one whose pipelines are being compiled.
     awaited: Option<Width>,
@@ -143,10 +152,23 @@ struct Widths {
 }
 
 impl Widths {
-    /// A fixed width has been prepared; nothing has been for what the controller may choose.
-    fn new(policy: WidthPolicy) -> Self {
-        let first = policy.limit(Width::Off);
+    /// Only `first` has been prepared.
+    pub(super) fn new(first: Width) -> Self {
         Self { ready: vec![first], awaited: None, last: first }
+    }
+
+    /// The planned width, all of whose pipelines are compiled first where that is new; true says that some were.
+    pub(super) async fn whole<M: BackendModel>(
+        &mut self,
+        model: &mut M,
+        planned: Width,
+    ) -> Result<(Width, bool), DeviceError> {
+        let is_new = !self.ready.contains(&planned);
+        if is_new {
+            while !model.prepare_next(planned).await? {}
+            self.ready.push(planned);
+        }
+        Ok((planned, is_new))
     }
 
     /// The width of the next window: the planned one where it is ready. Else the last one again, and one of the
@@ -260,8 +282,14 @@ async fn next(
     }
 }
 
-fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, window: InFlight) {
+pub(super) fn tell(
+    done: Done,
+    elapsed_us: u64,
+    links: &SubmitterLinks,
+    (width, is_disturbed, permit): (Width, bool, Permit<RunEvent>),
+) {
     match &done.event {
+        RunEvent::PassAdvanced { .. } => {}
         RunEvent::PromptEvaluated { tokens, .. } => {
             links.record(RecordSample::Prompt { tokens: *tokens, elapsed_us });
         }
@@ -270,8 +298,8 @@ fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, window: InFlight) {
             links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
             // Steps after the end do nothing; what they take says nothing about a step.
             if !done.has_ended {
-                let (width, steps, records) = (window.width, *steps, report.steps.clone());
-                let elapsed_us = (!window.is_disturbed).then_some(elapsed_us);
+                let (steps, records) = (*steps, report.steps.clone());
+                let elapsed_us = (!is_disturbed).then_some(elapsed_us);
                 links.observe(ObserveWindow { width, steps, elapsed_us, records });
             }
             let mut drafts = DraftStats::default();
@@ -279,5 +307,5 @@ fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, window: InFlight) {
             links.telemetry.record_drafts(RecordDrafts(drafts));
         }
     }
-    window.permit.send(done.event);
+    permit.send(done.event);
 }

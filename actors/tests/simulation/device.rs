@@ -19,7 +19,10 @@ use fanlight_messages::draft::{ORDERS, WIDTHS, Width};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::random::Random;
+
+use crate::ring::PaperRing;
 
 /// What goes wrong, and at which submission, counted from 0 over the life of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +36,6 @@ pub enum Fault {
 }
 
 /// What tests look at and set.
-#[derive(Default)]
 pub struct DeviceState {
     /// Faults by submission.
     pub faults: BTreeMap<u64, Fault>,
@@ -55,8 +57,11 @@ pub struct DeviceState {
     pub matrices: BTreeMap<(MatrixId, u64), Vec<u8>>,
     /// Uploaded elements by vector and offset.
     pub vectors: BTreeMap<(VectorId, u32), Vec<f32>>,
-    /// Creating a model fails.
-    pub is_full: bool,
+    /// Bytes that a model may take; more are refused.
+    pub memory_bytes: u64,
+    /// Bytes of all buffers that exist, and most of them at once.
+    pub held_bytes: u64,
+    pub held_bytes_max: u64,
     /// The device does not come back when it was lost.
     pub is_gone: bool,
     /// Times it was opened again.
@@ -65,7 +70,7 @@ pub struct DeviceState {
     pub other_name: String,
     /// It says that it is no processor.
     pub is_gpu: bool,
-    /// Microseconds of a step; 0 for a thousand.
+    /// Microseconds of a step.
     pub step_us: u64,
     /// Pipelines compiled so far, by rows of a width.
     pub pipelines: BTreeMap<u32, u32>,
@@ -77,6 +82,32 @@ pub struct DeviceState {
 pub const PIPELINES: u32 = 3;
 /// Microseconds that compiling one takes.
 const COMPILE_US: u64 = 700;
+impl Default for DeviceState {
+    fn default() -> Self {
+        Self {
+            faults: BTreeMap::new(),
+            end_per_mille: 0,
+            submissions: 0,
+            windows: 0,
+            in_flight: 0,
+            in_flight_max: 0,
+            models: 0,
+            models_max: 0,
+            matrices: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+            memory_bytes: u64::MAX,
+            held_bytes: 0,
+            held_bytes_max: 0,
+            is_gone: false,
+            reopened: 0,
+            other_name: String::new(),
+            is_gpu: false,
+            step_us: 1_000,
+            pipelines: BTreeMap::new(),
+            widths: Vec::new(),
+        }
+    }
+}
 
 /// The device.
 #[derive(Clone)]
@@ -107,6 +138,7 @@ impl PaperBackend {
     pub fn forget_uploads(&self) {
         let mut state = self.state.borrow_mut();
         state.matrices.clear();
+        state.pipelines.clear();
         state.vectors.clear();
     }
 }
@@ -164,11 +196,14 @@ impl Backend for PaperBackend {
         Ok(())
     }
 
-    async fn create(&self, _: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {
+    async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {
         let mut state = self.state.borrow_mut();
-        if state.is_full {
+        let wanted_bytes = plan.total_bytes();
+        if wanted_bytes > state.memory_bytes {
             return Err(DeviceError::OutOfMemory { phase: "creating buffers".into() });
         }
+        state.held_bytes += wanted_bytes;
+        state.held_bytes_max = state.held_bytes_max.max(state.held_bytes);
         state.models += 1;
         state.models_max = state.models_max.max(state.models);
         state.matrices.clear();
@@ -176,6 +211,8 @@ impl Backend for PaperBackend {
         Ok(PaperModel {
             backend: self.clone(),
             cache: vec![u32::MAX; plan.cache_rows as usize],
+            ring: PaperRing::new(program, &plan),
+            bytes: wanted_bytes,
             setup: None,
             control: ControlBlock::default(),
             last: u32::MAX,
@@ -190,6 +227,10 @@ impl Backend for PaperBackend {
 pub struct PaperModel {
     backend: PaperBackend,
     cache: Vec<u32>,
+    /// Where weights stream.
+    pub ring: PaperRing,
+    /// Bytes of its buffers.
+    bytes: u64,
     setup: Option<RequestSetup>,
     control: ControlBlock,
     /// The token chosen last, not yet in the cache.
@@ -201,7 +242,9 @@ pub struct PaperModel {
 
 impl Drop for PaperModel {
     fn drop(&mut self) {
-        self.backend.state.borrow_mut().models -= 1;
+        let mut state = self.backend.state.borrow_mut();
+        state.models -= 1;
+        state.held_bytes -= self.bytes;
     }
 }
 
@@ -262,6 +305,39 @@ impl PaperModel {
                 expected: std::array::from_fn(|at| 32 * (Width::Nodes(WIDTHS[at + 1]).tokens_max() - 1)),
             });
         }
+    }
+
+    /// The token chosen last.
+    pub fn last_token(&self) -> u32 {
+        self.last
+    }
+
+    /// A prompt batch.
+    pub fn evaluate(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<Pending, DeviceError> {
+        self.submit(100 * tokens.len() as u64, false, |model, poisoned| {
+            let base_row = base as usize;
+            model.cache[base_row..base_row + tokens.len()].copy_from_slice(tokens);
+            model.control.committed = base;
+            if choose {
+                model.accept(tokens.len() as u32, poisoned);
+            }
+        })
+    }
+
+    /// A window.
+    pub fn decode(&mut self, steps: u32, width: Width) -> Result<Pending, DeviceError> {
+        let step_us = {
+            let mut state = self.backend.state.borrow_mut();
+            state.widths.push(width);
+            let pipelines = state.pipelines.get(&width.rows()).copied().unwrap_or_default();
+            assert!(width == Width::Off || pipelines == PIPELINES, "{width:?} was not prepared");
+            state.step_us
+        };
+        self.submit(step_us * u64::from(steps), true, |model, poisoned| {
+            for _ in 0..steps {
+                model.step(width, poisoned);
+            }
+        })
     }
 
     /// Counts a submission and prepares its report.
@@ -337,7 +413,9 @@ impl BackendModel for PaperModel {
         bytes: &[u8],
     ) -> Result<(), DeviceError> {
         yield_now().await;
-        self.backend.state.borrow_mut().matrices.insert((matrix, first_row), bytes.to_vec());
+        if !self.ring.arrive(matrix, first_row, bytes.len()) {
+            self.backend.state.borrow_mut().matrices.insert((matrix, first_row), bytes.to_vec());
+        }
         Ok(())
     }
 
@@ -359,6 +437,11 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
+    async fn prepare(&mut self, width: Width, _: &Sampling) -> Result<(), DeviceError> {
+        while !self.prepare_next(width).await? {}
+        Ok(())
+    }
+
     async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
         yield_now().await;
         let mut state = self.backend.state.borrow_mut();
@@ -376,6 +459,7 @@ impl BackendModel for PaperModel {
         let (context, tokens_left, hash) = (setup.context_len, setup.token_limit, setup.hash);
         self.control = ControlBlock { context, tokens_left, hash, ..ControlBlock::default() };
         self.setup = Some(setup.clone());
+        self.ring.restart();
         self.unreported.clear();
         self.hashes.clear();
         self.steps.clear();
@@ -388,14 +472,7 @@ impl BackendModel for PaperModel {
         tokens: &[u32],
         choose: bool,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        self.submit(100 * tokens.len() as u64, false, |model, poisoned| {
-            let base_row = base as usize;
-            model.cache[base_row..base_row + tokens.len()].copy_from_slice(tokens);
-            model.control.committed = base;
-            if choose {
-                model.accept(tokens.len() as u32, poisoned);
-            }
-        })
+        self.evaluate(base, tokens, choose)
     }
 
     fn window(
@@ -403,21 +480,13 @@ impl BackendModel for PaperModel {
         steps: u32,
         width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        {
-            let mut state = self.backend.state.borrow_mut();
-            state.widths.push(width);
-            let pipelines = state.pipelines.get(&width.rows()).copied().unwrap_or_default();
-            assert!(width == Width::Off || pipelines == PIPELINES, "{width:?} was not prepared");
-        }
-        let step_us = match self.backend.state.borrow().step_us {
-            0 => 1_000,
-            step_us => step_us,
-        };
-        self.submit(step_us * u64::from(steps), true, |model, poisoned| {
-            for _ in 0..steps {
-                model.step(width, poisoned);
-            }
-        })
+        self.decode(steps, width)
+    }
+
+    type Streamed = Self;
+
+    fn streamed(&mut self) -> Result<&mut Self, DeviceError> {
+        Ok(self)
     }
 }
 

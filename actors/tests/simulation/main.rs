@@ -8,4 +8,6 @@ mod faults;
 mod load;
 mod reply;
 mod rig;
+mod ring;
+mod streaming;
 mod submitter;

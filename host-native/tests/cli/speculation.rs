@@ -95,7 +95,7 @@ fn a_width_that_does_not_exist_is_refused_with_those_that_do() {
         let output = fanlight("run", &path, &["-p", "sea", &format!("--width={width}")]);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains("off or one of [1, 2, 4, 8, 16, 32]"), "{stderr}");
+        assert!(stderr.contains("off, auto or one of [1, 2, 4, 8, 16, 32]"), "{stderr}");
     }
 }
 
@@ -259,7 +259,7 @@ fn broken_lines_are_named_by_file_and_number() {
 fn ways_that_do_not_exist_are_refused() {
     let path = file("ways.gguf", &model().to_bytes());
     for (ways, wanted) in
-        [("3", "off or one of"), ("8/x", "no number"), ("8/2/2/2", "WIDTH/WINDOW/IN-FLIGHT")]
+        [("3", "off, auto or one of"), ("8/x", "no number"), ("8/2/2/2", "WIDTH/WINDOW/IN-FLIGHT")]
     {
         let output = fanlight("bench", &path, &["--suite", "s", "--ways", ways]);
         let stderr = String::from_utf8(output.stderr).unwrap();

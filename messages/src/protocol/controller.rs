@@ -30,6 +30,8 @@ pub struct ConfigurePlan {
     /// Device time that a window should not exceed, microseconds; a window of one plain step is always allowed.
     /// The rest of a frame is left to others.
     pub frame_budget_us: Option<u64>,
+    /// Whether weights stream: then a step is split into submissions, and neither cap nor gaps apply.
+    pub streams: bool,
 }
 
 /// Another model is on the device: what was measured of the one before says nothing.

@@ -59,7 +59,12 @@ const SWITCHING: [(&str, Text); 4] = [
 ];
 
 fn auto() -> ConfigurePlan {
-    ConfigurePlan { window_steps: None, width: WidthPolicy::Auto { max: 32 }, frame_budget_us: None }
+    ConfigurePlan {
+        window_steps: None,
+        width: WidthPolicy::Auto { max: 32 },
+        frame_budget_us: None,
+        streams: false,
+    }
 }
 
 fn written(text: &Text, tokens: u64) -> Vec<Written> {

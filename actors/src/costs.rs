@@ -32,8 +32,8 @@ pub enum Recalled {
     Refused(CostRecordError),
 }
 
-/// What costs are kept under: adapter, model and build. The bytes on the device tell apart what was made of one
-/// model, and plans of different context or cache format.
+/// What costs are kept under: adapter, model and build. The bytes on the device tell apart what was made of
+/// one model, and plans of different context or cache format.
 pub(crate) fn key(loaded: &ModelLoaded) -> String {
     let AdapterFacts { name: adapter, backend, driver, .. } = &loaded.adapter;
     let ModelLoaded { name, vocabulary_len, gpu_bytes, read_bytes, .. } = loaded;

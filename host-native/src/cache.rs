@@ -57,7 +57,8 @@ impl CostStore for CacheFolder {
         }
     }
 
-    /// Writes beside it and renames, so that another run reads the old record or the new one, never half of one.
+    /// Writes beside it and renames, so that another run reads the old record or the new one, never half of
+    /// one.
     async fn write(&self, name: &str, record: &[u8]) -> Result<(), CostStoreError> {
         let path = self.path(name);
         let beside = path.with_extension(format!("{}.new", std::process::id()));

@@ -88,8 +88,8 @@ pub struct RunOptions {
     /// [default: auto, or off where a processor computes]. Never changes the answer.
     #[arg(long, value_name = "N", value_parser = parse_width)]
     pub width: Option<WidthPolicy>,
-    /// Where it is kept what steps cost on this machine, so that the next run with --width auto need not find out
-    /// again: a folder, or off [default: fanlight in the user's cache folder].
+    /// Where it is kept what steps cost on this machine, so that the next run with --width auto need not
+    /// find out again: a folder, or off [default: fanlight in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
     /// Milliseconds of GPU time that decoding may take of each frame of a screen, so that others can draw.

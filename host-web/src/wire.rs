@@ -185,8 +185,8 @@ pub struct ReplyRequest {
     #[serde(default)]
     #[tsify(optional)]
     pub stop: Vec<String>,
-    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or 0 for none; absent to choose as it
-    /// goes. Never changes the reply.
+    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or 0 for none; absent to choose
+    /// as it goes. Never changes the reply.
     #[tsify(optional)]
     pub width: Option<u32>,
     /// Steps per submission: 1, 2 or 4; absent to choose as measured.

@@ -117,8 +117,8 @@ impl Default for WidthPolicy {
 }
 
 impl WidthPolicy {
-    /// What hosts ask for when nothing else is said. On a processor that computes in place of a GPU nothing is
-    /// drafted: there one pipeline takes as long to compile as many replies take to decode.
+    /// What hosts ask for when nothing else is said. On a processor that computes in place of a GPU nothing
+    /// is drafted: there one pipeline takes as long to compile as many replies take to decode.
     pub fn for_adapter(is_software: bool) -> Self {
         if is_software { Self::Fixed(Width::Off) } else { Self::Auto { max: NODES_MAX } }
     }

@@ -107,6 +107,6 @@ pub const WIDTH_CHANGES: usize = 64;
 pub const SUBMISSION_US_MAX: u64 = 200_000;
 /// A frame of a page that draws sixty times a second, microseconds.
 pub const FRAME_US: u64 = 1_000_000 / 60;
-/// Time that measuring between requests may take for one loaded model, microseconds; beyond it costs are learned
-/// in use.
+/// Time that measuring between requests may take for one loaded model, microseconds; beyond it costs are
+/// learned in use.
 pub const CALIBRATION_US_MAX: u64 = 2_000_000;

@@ -1,13 +1,14 @@
-//! What drafts are worth: what they promised against what came, by length of the match, and what the recent ones
-//! promise.
+//! What drafts are worth: what they promised against what came, by length of the match, and what the recent
+//! ones promise.
 //!
-//! A draft that promises E accepted nodes, d deep, counts as a chain whose nodes are right with one chance b each:
-//! E = b + b² + … + bᵈ. What is learned is how often nodes were right that b promised: the ratio of the odds corrects
-//! every b, and the corrected b gives the corrected E. So what a narrow tree shows holds for a wide one.
+//! A draft that promises E accepted nodes, d deep, counts as a chain whose nodes are right with one chance
+//! b each: E = b + b² + … + bᵈ. What is learned is how often nodes were right that b promised: the ratio of
+//! the odds corrects every b, and the corrected b gives the corrected E. So what a narrow tree shows holds
+//! for a wide one.
 //!
-//! A step that verifies a draft says how many nodes were accepted. A step that only listens (width 1) is scored
-//! in its shadow: when the longest match is longer after the next token than before it, a longest match went on
-//! with that token, so the first node was right; when not, it was wrong.
+//! A step that verifies a draft says how many nodes were accepted. A step that only listens (width 1) is
+//! scored in its shadow: when the longest match is longer after the next token than before it, a longest
+//! match went on with that token, so the first node was right; when not, it was wrong.
 
 use fanlight_messages::control::StepRecord;
 use fanlight_messages::draft::{DEPTH_MAX, ORDERS, WIDTHS, Width};
@@ -16,8 +17,8 @@ use fanlight_messages::draft::{DEPTH_MAX, ORDERS, WIDTHS, Width};
 pub(crate) const DRAFTED: usize = WIDTHS.len() - 1;
 /// Lengths of a match, none included.
 pub(crate) const MATCHES: usize = ORDERS as usize + 1;
-/// What a promise keeps of its weight when a step passes: a mean over about ten steps, which a text that changes
-/// moves within some twenty.
+/// What a promise keeps of its weight when a step passes: a mean over about ten steps, which a text that
+/// changes moves within some twenty.
 const PROMISE_DECAY: f64 = 0.9;
 /// What an observation keeps of its weight when a node is looked at: a mean over about 50 nodes.
 const KEPT_DECAY: f64 = 0.98;

@@ -1,9 +1,10 @@
 //! Chooses width and length of the next window.
 //!
-//! Decoding is plain, or it speculates with the width that is expected to emit most tokens per microsecond. While
-//! it is plain, windows of width 1 now and then *listen*: a draft is made and scored, and none verified. Single
-//! steps of another width, *probes*, find out what a width costs and whether promises hold, and single plain
-//! windows whether plain decoding still costs what it did. All losses are paid from a purse.
+//! Decoding is plain, or it speculates with the width that is expected to emit most tokens per microsecond.
+//! While it is plain, windows of width 1 now and then *listen*: a draft is made and scored, and none
+//! verified. Single steps of another width, *probes*, find out what a width costs and whether promises
+//! hold, and single plain windows whether plain decoding still costs what it did. All losses are paid from
+//! a purse.
 
 use fanlight_messages::control::WINDOW_STEPS_MAX;
 use fanlight_messages::draft::{Width, WidthPolicy};
@@ -17,8 +18,8 @@ use crate::history::History;
 use crate::purse::Purse;
 use crate::record;
 
-/// The smallest window within this of the fastest is taken: a plan is heard sooner, a stop is too. It is to be
-/// within a tenth; what is measured may be off by a little.
+/// The smallest window within this of the fastest is taken: a plan is heard sooner, a stop is too. It is to
+/// be within a tenth; what is measured may be off by a little.
 const WINDOW_SLACK: f64 = 1.08;
 /// Speculation must promise this much over plain decoding.
 const MARGIN: f64 = 1.02;
@@ -26,8 +27,8 @@ const MARGIN: f64 = 1.02;
 const CHANGE_MARGIN: f64 = 1.05;
 /// An unmeasured width must promise this much over the one in use.
 const PROBE_MARGIN: f64 = 1.03;
-/// Nodes of the widest tree that is tried on a device where none was measured; then twice the widest that was.
-/// Eight nodes gain most of what a chain can.
+/// Nodes of the widest tree that is tried on a device where none was measured; then twice the widest that
+/// was. Eight nodes gain most of what a chain can.
 const FIRST_TREE: u32 = 8;
 /// Where drafts promise this much of what would pay, listening goes on without a pause.
 const PROMISING: f64 = 0.97;
@@ -210,8 +211,8 @@ impl Controller {
         })
     }
 
-    /// The window as it is asked for; else the smallest that is nearly as fast as the fastest. And what a step
-    /// costs in it.
+    /// The window as it is asked for; else the smallest that is nearly as fast as the fastest. And what a
+    /// step costs in it.
     fn window(&self, width: Width) -> Option<(u32, f64)> {
         if self.window_steps.is_some() {
             return self.windows(width).last();
@@ -270,8 +271,8 @@ impl Controller {
         })
     }
 
-    /// A plain window; of a length that is not known yet where there is one, as that costs nothing. At first it is
-    /// short, so that what is heard is heeded soon.
+    /// A plain window; of a length that is not known yet where there is one, as that costs nothing. At
+    /// first it is short, so that what is heard is heeded soon.
     fn plain_window(&self) -> (Width, u32) {
         let unknown = |steps: u32| self.costs.plain_samples(steps) < PLAIN_SAMPLES;
         let steps = if self.window_steps.is_some() {
@@ -328,7 +329,8 @@ impl Controller {
         pays.then_some(width)
     }
 
-    /// The narrowest tree, when promises would pay that were not kept before: what the shadow says may be wrong.
+    /// The narrowest tree, when promises would pay that were not kept before: what the shadow says may be
+    /// wrong.
     fn trust_probe(&mut self, plain_us: f64) -> Option<Width> {
         let promised = |width| self.gain(width, Belief::Promised, plain_us) > MARGIN;
         if self.now < self.trust_due || !self.trees().any(promised) {

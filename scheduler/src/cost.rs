@@ -14,15 +14,15 @@ const NEWEST_WEIGHT: f64 = 0.15;
 const SLOWER_MAX: f64 = 1.5;
 /// Samples after which a cost counts as known.
 pub(crate) const KNOWN_SAMPLES: u32 = 3;
-/// A cost that was seen once, or twice, may be this part of it: the window may have shared the device, or warmed
-/// it up.
+/// A cost that was seen once, or twice, may be this part of it: the window may have shared the device, or
+/// warmed it up.
 const FEW_SAMPLES_TRUST: [f64; KNOWN_SAMPLES as usize - 1] = [0.6, 0.9];
-/// A cost that was not measured for so many windows may be off by so much: the average was moved by a disturbance,
-/// or the device has changed.
+/// A cost that was not measured for so many windows may be off by so much: the average was moved by a
+/// disturbance, or the device has changed.
 const STALE_WINDOWS: u64 = 64;
 const STALE_TRUST: f64 = 0.9;
-/// What a node more costs, of a plain step, where nothing wider was measured: a guess on the low side, so that
-/// wide steps are tried where drafts are good.
+/// What a node more costs, of a plain step, where nothing wider was measured: a guess on the low side, so
+/// that wide steps are tried where drafts are good.
 const NODE_COST: f64 = 0.01;
 /// The most of a window that is believed not to be steps.
 const OVERHEAD_MAX: f64 = 0.5;
@@ -60,8 +60,8 @@ impl Average {
 
 /// Microseconds: averages where it was measured, predictions from there.
 ///
-/// A window of W steps takes `overhead + W · step`. Plain windows of different lengths tell the overhead, which
-/// is the same for trees: so a tree needs to be measured in one length only.
+/// A window of W steps takes `overhead + W · step`. Plain windows of different lengths tell the overhead,
+/// which is the same for trees: so a tree needs to be measured in one length only.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct CostCurve {
     /// Windows so far.

@@ -1,14 +1,16 @@
 //! What speculation may still lose against plain decoding.
 
-/// What a model starts with, in plain steps: enough to try a tree of eight nodes where each costs a plain step.
+/// What a model starts with, in plain steps: enough to try a tree of eight nodes where each costs a plain
+/// step.
 const START: f64 = 7.0;
 /// What it earns by decoding, of a token's plain time.
 const INCOME: f64 = 0.01;
 /// The most that it holds, in plain steps: gains beyond it are not gambled with.
 const FULL: f64 = 24.0;
 
-/// An account in plain steps: losses are paid from it, gains and a small income go in. As nothing is tried that
-/// it cannot pay, decoding loses little more than the start and the income, whatever a device or a text does.
+/// An account in plain steps: losses are paid from it, gains and a small income go in. As nothing is tried
+/// that it cannot pay, decoding loses little more than the start and the income, whatever a device or a
+/// text does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Purse {
     steps: f64,

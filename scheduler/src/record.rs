@@ -4,8 +4,8 @@
 //!   0   8  "FLCOSTS" and a zero
 //!   8   4  version of this format
 //!  12   8  FNV-1a of the key: adapter, model and build
-//!  20  36  nine f32: microseconds of a plain step in windows of 1, 2 and 4 steps, overhead included, and of a
-//!          step of 1, 2, 4, 8, 16 and 32 nodes, overhead excluded; 0 where it was not measured
+//!  20  36  nine f32, microseconds of a step, 0 where it was not measured: plain in windows of 1, 2 and 4
+//!          steps, overhead included; of 1, 2, 4, 8, 16 and 32 nodes, overhead excluded
 //!  56   8  FNV-1a of all before
 //! ```
 //!

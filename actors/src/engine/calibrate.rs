@@ -1,6 +1,7 @@
 //! What the engine does while nobody asks for anything: it measures what the controller does not know yet.
 //!
-//! A measurement is a run like any other, behind what the cache holds, whose tokens nobody sees. Mail ends it.
+//! A measurement is a run like any other, behind what the cache holds, whose tokens nobody sees. Mail ends
+//! it.
 
 use futures::FutureExt;
 use futures::future::{Either, select};
@@ -19,8 +20,8 @@ use super::prompt::PreparedReply;
 use super::shell::{Engine, EngineMail};
 use crate::kit::{Gone, Mailbox};
 
-/// Windows of a measurement: the first may find a device that had gone to sleep, and of the next two the quicker
-/// one counts.
+/// Windows of a measurement: the first may find a device that had gone to sleep, and of the next two the
+/// quicker one counts.
 const MEASURED_WINDOWS: u32 = 3;
 
 /// Whether measuring is wanted, and what it has cost.
@@ -125,7 +126,8 @@ impl Engine {
             }
         }
         if answer.wait().await?.is_err() {
-            // The submitter has dropped what was on the device; the next request brings it back, or says why not.
+            // The submitter has dropped what was on the device; the next request brings it back, or says
+            // why not.
             self.is_lost = true;
             self.journal.clear();
         }

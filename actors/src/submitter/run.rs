@@ -48,18 +48,7 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    // Nothing runs meanwhile; an end is heard between two pipelines.
-    let first = begin.width.limit(Width::Off);
-    while first != Width::Off && !model.prepare_next(first).await? {
-        if is_stopped(mailbox, &mut control) {
-            return Ok(());
-        }
-    }
-    model.prepare(first, &begin.setup.sampling).await?;
-    if is_stopped(mailbox, &mut control) {
-        return Ok(());
-    }
-    let mut widths = Widths::new(first);
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else { return Ok(()) };
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -72,17 +61,11 @@ pub(super) async fn run<M: BackendModel>(
             .then(|| events.try_reserve())
             .flatten()
         {
-            match submit(model, begin, &mut core, &mut widths, links).await {
-                Ok((report, width, is_disturbed)) => {
-                    let submitted_us = links.clock.now_us();
-                    in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
-                    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed });
-                }
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    core.stop();
-                    break;
-                }
+            let submitted = submit(model, begin, &mut core, &mut widths, links, permit, &mut in_flight).await;
+            if let Err(error) = submitted {
+                failure.get_or_insert(error);
+                core.stop();
+                break;
             }
         }
         if in_flight.is_empty() && (failure.is_some() || core.is_over()) {
@@ -106,20 +89,13 @@ pub(super) async fn run<M: BackendModel>(
                 let Some(done) = in_flight.pop_front() else { continue };
                 match result {
                     Ok(report) if failure.is_none() => {
-                        let now_us = links.clock.now_us();
-                        // The device worked on this one since the one before it ended.
-                        let elapsed_us = now_us.saturating_sub(completed_us.max(done.submitted_us));
-                        completed_us = now_us;
-                        if let Some(told) = core.complete(report, elapsed_us) {
-                            let InFlight { width, is_disturbed, permit, .. } = done;
-                            tell(told, elapsed_us, links, (width, is_disturbed, permit));
-                            if core.wants_submission() {
-                                // The controller hears of it before the next window takes its plan.
-                                yield_now().await;
-                                // And a stop that came meanwhile is heard before that window too.
-                                if is_stopped(mailbox, &mut control) {
-                                    core.stop();
-                                }
+                        complete(&mut core, done, report, &mut completed_us, links);
+                        if core.wants_submission() {
+                            // The controller hears of it before the next window takes its plan.
+                            yield_now().await;
+                            // And a stop that came meanwhile is heard before that window too.
+                            if is_stopped(mailbox, &mut control) {
+                                core.stop();
                             }
                         }
                     }
@@ -131,6 +107,42 @@ pub(super) async fn run<M: BackendModel>(
                 }
             }
         }
+    }
+}
+
+/// Compiles what the first step needs. Nothing runs meanwhile, and an end is heard between two pipelines:
+/// `None`, there is nothing to run then.
+async fn prepare<M: BackendModel>(
+    model: &mut M,
+    begin: &BeginDecode,
+    mailbox: &mut Mailbox<SubmitterMail>,
+    control: &mut impl FnMut(SubmitterMail) -> bool,
+) -> Result<Option<Widths>, DeviceError> {
+    let first = begin.width.limit(Width::Off);
+    while first != Width::Off && !model.prepare_next(first).await? {
+        if is_stopped(mailbox, control) {
+            return Ok(None);
+        }
+    }
+    model.prepare(first, &begin.setup.sampling).await?;
+    Ok((!is_stopped(mailbox, control)).then(|| Widths::new(first)))
+}
+
+/// Tells what came of the oldest submission.
+fn complete(
+    core: &mut RunCore,
+    done: InFlight,
+    report: WindowReport,
+    completed_us: &mut u64,
+    links: &SubmitterLinks,
+) {
+    let InFlight { width, is_disturbed, permit, submitted_us, .. } = done;
+    let now_us = links.clock.now_us();
+    // The device worked on this one since the one before it ended.
+    let elapsed_us = now_us.saturating_sub(submitted_us.max(*completed_us));
+    *completed_us = now_us;
+    if let Some(told) = core.complete(report, elapsed_us) {
+        tell(told, elapsed_us, links, (width, is_disturbed, permit));
     }
 }
 
@@ -157,7 +169,8 @@ impl Widths {
         Self { ready: vec![first], awaited: None, last: first }
     }
 
-    /// The planned width, all of whose pipelines are compiled first where that is new; true says that some were.
+    /// The planned width, all of whose pipelines are compiled first where that is new; true says that some
+    /// were.
     pub(super) async fn whole<M: BackendModel>(
         &mut self,
         model: &mut M,
@@ -171,8 +184,8 @@ impl Widths {
         Ok((planned, is_new))
     }
 
-    /// The width of the next window: the planned one where it is ready. Else the last one again, and one of the
-    /// missing pipelines is compiled while the device has windows to work on; true says that it was.
+    /// The width of the next window: the planned one where it is ready. Else the last one again, and one of
+    /// the missing pipelines is compiled while the device has windows to work on; true says that it was.
     async fn next<M: BackendModel>(
         &mut self,
         model: &mut M,
@@ -196,35 +209,38 @@ impl Widths {
     }
 }
 
-/// A report to come, the width of the steps that it is about, and whether a pipeline was compiled first.
-type Submitted = (LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, Width, bool);
-
-/// Submits the next piece; the caller holds its place in the stream.
+/// Submits the next piece; `permit` is its place in the stream.
 async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     core: &mut RunCore,
     widths: &mut Widths,
     links: &SubmitterLinks,
-) -> Result<Submitted, DeviceError> {
+    permit: Permit<RunEvent>,
+    in_flight: &mut VecDeque<InFlight>,
+) -> Result<(), DeviceError> {
     let plan = links.plan.get();
-    match core.next_submission(plan.steps) {
+    let (report, width, is_disturbed) = match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
             let report = model.prefill(base, &begin.tokens[range], choose)?;
-            Ok((report.boxed_local(), Width::Off, false))
+            (report.boxed_local(), Width::Off, false)
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
             let (width, has_compiled) = widths.next(model, planned).await?;
-            Ok((model.window(steps, width)?.boxed_local(), width, has_compiled))
+            (model.window(steps, width)?.boxed_local(), width, has_compiled)
         }
-        None => Ok((std::future::pending().boxed_local(), Width::Off, false)),
-    }
+        None => return Ok(()),
+    };
+    in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
+    let submitted_us = links.clock.now_us();
+    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed });
+    Ok(())
 }
 
-/// In how many microseconds something may be submitted; `None` when first something else must happen. Where the
-/// plan has gaps one window is in flight, and the next one waits.
+/// In how many microseconds something may be submitted; `None` when first something else must happen. Where
+/// the plan has gaps one window is in flight, and the next one waits.
 fn may_submit(
     core: &RunCore,
     in_flight: &VecDeque<InFlight>,
@@ -240,7 +256,8 @@ fn may_submit(
     }
 }
 
-/// Waits for the oldest report, control mail, the end of a gap, a place in the stream or the end of its reader.
+/// Waits for the oldest report, control mail, the end of a gap, a place in the stream or the end of its
+/// reader.
 async fn next(
     rest_us: Option<u64>,
     in_flight: &mut VecDeque<InFlight>,

@@ -56,8 +56,8 @@ struct Run<'a, M> {
     core: RunCore,
     stage: Stage,
     widths: Widths,
-    /// The piece under way, the width of its steps and whether pipelines were compiled for it, and its place in the
-    /// stream of events.
+    /// The piece under way, the width of its steps and whether pipelines were compiled for it, and its
+    /// place in the stream of events.
     piece: Option<(Submission, (Width, bool), Permit<RunEvent>)>,
     /// Rows that wait for a free slot.
     waiting: Option<Asked<StreamRows>>,
@@ -69,8 +69,8 @@ struct Run<'a, M> {
     reported_us: u64,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop, which it
-/// does at the next page.
+/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop,
+/// which it does at the next page.
 pub(super) async fn run_streamed<M: StreamedModel>(
     model: &mut M,
     plan: Rc<GpuPlan>,
@@ -197,7 +197,8 @@ impl<M: StreamedModel> Run<'_, M> {
         if let Some(since_us) = self.starved_since_us.take() {
             self.starved_us += self.links.clock.now_us().saturating_sub(since_us);
         }
-        // The pager sends the next rows only after these; were there others, their asker hears that they are gone.
+        // The pager sends the next rows only after these; were there others, their asker hears that they
+        // are gone.
         self.waiting = Some(asked);
     }
 

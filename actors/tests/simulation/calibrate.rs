@@ -113,7 +113,8 @@ fn measuring_takes_no_more_than_it_may() {
             assert!(!matches!(event, GenerationEvent::Failed(_)), "{event:?}");
         }
         settle().await;
-        // The last measurement begins before the limit: its windows and those in flight, of four steps at most.
+        // The last measurement begins before the limit: its windows and those in flight, of four steps at
+        // most.
         let most_us = CALIBRATION_US_MAX + 5 * 4 * 400_000 + 100_000;
         let spent_us = rig.device.now_us() - started_us;
         assert!((CALIBRATION_US_MAX..most_us).contains(&spent_us), "{spent_us}");

@@ -22,13 +22,13 @@ pub struct ObserveWindow {
 /// Sets what the plan may choose from, at the start of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigurePlan {
-    /// Steps per window, 1, 2 or 4, as far as the cap allows; `None` takes the fewest that are nearly as fast as
-    /// any.
+    /// Steps per window, 1, 2 or 4, as far as the cap allows; `None` takes the fewest that are nearly as
+    /// fast as any.
     pub window_steps: Option<u32>,
     /// Nodes per step.
     pub width: WidthPolicy,
-    /// Device time that a window should not exceed, microseconds; a window of one plain step is always allowed.
-    /// The rest of a frame is left to others.
+    /// Device time that a window should not exceed, microseconds; a window of one plain step is always
+    /// allowed. The rest of a frame is left to others.
     pub frame_budget_us: Option<u64>,
     /// Whether weights stream: then a step is split into submissions, and neither cap nor gaps apply.
     pub streams: bool,
@@ -45,7 +45,8 @@ pub struct PlanChosen {
     pub width: Width,
     /// Steps per window.
     pub steps: u32,
-    /// Time that the device is left alone before the next window, microseconds; then one is in flight at most.
+    /// Time that the device is left alone before the next window, microseconds; then one is in flight at
+    /// most.
     pub gap_us: u64,
 }
 

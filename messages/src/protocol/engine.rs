@@ -159,7 +159,8 @@ pub struct Generate {
     pub windows_in_flight: u32,
     /// Nodes per step.
     pub width: WidthPolicy,
-    /// Device time of each frame that windows may take, milliseconds, so that a page keeps drawing; at least 1.
+    /// Device time of each frame that windows may take, milliseconds, so that a page keeps drawing; at
+    /// least 1.
     pub frame_budget_ms: Option<u32>,
     /// Texts that end the reply where they first occur; they are not part of it.
     pub stop: Vec<String>,

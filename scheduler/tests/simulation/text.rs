@@ -1,5 +1,6 @@
 //! Texts as a drafter sees them: at every place what a draft promises, how long the match is that it was made
-//! from, and whether its node for the next token is right. What is decoded in which steps changes nothing of it.
+//! from, and whether its node for the next token is right. What is decoded in which steps changes nothing
+//! of it.
 
 use fanlight_messages::control::StepRecord;
 use fanlight_messages::draft::{DEPTH_MAX, ORDERS, WIDTHS, Width};
@@ -64,7 +65,8 @@ impl Text {
     }
 }
 
-/// Among how many siblings a width looks for the next token: a chain takes seven nodes and is eight deep at most.
+/// Among how many siblings a width looks for the next token: a chain takes seven nodes and is eight deep at
+/// most.
 fn siblings(width: u32) -> f64 {
     match width {
         32 => 1.6,

@@ -9,6 +9,7 @@
 //! Questions go along the solid arrows only; what goes upwards is a stream with reserved places, a latched
 //! state or a sample that may be dropped. So nothing waits in a circle.
 
+mod calibrate;
 mod handle;
 mod journal;
 mod load;
@@ -39,7 +40,7 @@ pub use shell::{EngineLinks, EngineMail, engine};
 
 /// Starts an engine on this thread. It ends when every clone of its handle is dropped.
 pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
@@ -60,8 +61,9 @@ pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> Engi
     let capacities = Capacities { control: 1, inbox: PAGER_INBOX };
     let pager = world.spawn("pager", capacities, |mailbox| pager(mailbox, links));
 
-    let links = EngineLinks { pager, submitter, controller, telemetry: telemetry.clone(), clock };
+    let links =
+        EngineLinks { pager, submitter, controller: controller.clone(), telemetry: telemetry.clone(), clock };
     let capacities = Capacities { control: ENGINE_CONTROL, inbox: ENGINE_INBOX };
     let engine = world.spawn("engine", capacities, |mailbox| engine(mailbox, links));
-    EngineHandle::new(engine, telemetry)
+    EngineHandle::new(engine, controller, telemetry)
 }

@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod controller;
+pub mod costs;
 pub mod engine;
 pub mod gpu_backend;
 pub mod kit;

@@ -1,6 +1,7 @@
 //! The command line: run a model, look into a model file, verify the kernels, measure.
 
 mod bench;
+mod cache;
 mod files;
 mod inspect;
 mod load;

@@ -8,12 +8,15 @@ use anyhow::{Context, Result};
 use futures::future::{Either, select};
 use futures::pin_mut;
 
+use fanlight_actors::costs::Recalled;
 use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::sampling::Sampling;
 
+use crate::cache::CacheFolder;
 use crate::files::open_model;
 use crate::load::{PassBar, with_progress};
 use crate::observe::Observer;
@@ -47,27 +50,44 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         } else if let Some(line) = report::streams_line(&loaded) {
             eprintln!("{line}");
         }
-        let generation = handle.generate(generate_request(options, sampling.clone())).await?;
+        let request = generate_request(options, sampling.clone(), loaded.adapter.is_software);
+        // Costs matter where something is chosen by them.
+        let is_auto = matches!(request.width, WidthPolicy::Auto { .. });
+        let cache = is_auto.then(|| CacheFolder::find(options.cache.as_deref())).flatten();
+        if let Some(cache) = &cache {
+            match handle.recall_costs(cache, &loaded).await {
+                Ok(Recalled::Refused(refused)) => eprintln!("fanlight: {refused}"),
+                Ok(_) => {}
+                Err(error) => eprintln!("fanlight: {error}"),
+            }
+        }
+        let generation = handle.generate(request).await?;
         let mut observer = Observer::new(options.observe);
         let look =
             Look { is_json: options.json, seed: sampling.is_drawn().then_some(sampling.options().seed) };
         let streaming = stream_reply(generation, &handle, &loaded, &mut interrupts, look, &mut observer);
         let outcome = streaming.await;
         observer.look(&handle, true).await?;
+        if let Some(cache) = &cache
+            && let Err(error) = handle.keep_costs(cache, &loaded).await
+        {
+            eprintln!("fanlight: {error}");
+        }
         handle.unload().await?;
         outcome
     })
 }
 
-fn generate_request(options: &RunOptions, sampling: Rc<Sampling>) -> Generate {
+fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, is_software: bool) -> Generate {
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
         chat_prompt(&options.prompt, options.think == Switch::On)
     };
     Generate {
-        window_steps: options.window,
-        width: options.width,
+        window_steps: options.window.0,
+        width: options.width.unwrap_or_else(|| WidthPolicy::for_adapter(is_software)),
+        frame_budget_ms: options.frame_budget,
         stop: options.stop.clone(),
         hash_logits: options.json,
         sampling,

@@ -19,7 +19,7 @@ use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
 use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::source::NamedSource;
 use fanlight_messages::device::AdapterFacts;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 use fanlight_messages::protocol::engine::*;
@@ -111,7 +111,8 @@ impl Engine {
         #[wasm_bindgen(unchecked_param_type = "(event: ReplyEvent) => Promise<void>")] on_event: Function,
     ) -> Result<JsValue, Failure> {
         let request = request.to_rust().map_err(|error| Failure::request(&error))?;
-        let generated = self.handle.generate(generate_request(request)?).await;
+        let request = generate_request(request, self.adapter.is_software)?;
+        let generated = self.handle.generate(request).await;
         let mut generation = generated.map_err(|error| self.failed(error.into()))?;
         let reused_tokens = generation.started.reused_tokens;
         let prompt_tokens = generation.started.prompt_ids.len() as u32;
@@ -228,7 +229,7 @@ async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<M
     Ok(head)
 }
 
-fn generate_request(request: ReplyRequest) -> Result<Generate, Failure> {
+fn generate_request(request: ReplyRequest, is_software: bool) -> Result<Generate, Failure> {
     let sampling = request.sampling(random_seed()).map_err(|error| Failure::request(&error))?;
     let prompt = match request.prompt {
         PromptText::Plain { text } => Prompt::Raw(text),
@@ -247,8 +248,12 @@ fn generate_request(request: ReplyRequest) -> Result<Generate, Failure> {
     Ok(Generate {
         sampling: Rc::new(sampling),
         stop: request.stop,
-        width: request.width.map_or(Width::Off, Width::Nodes),
-        window_steps: request.window_steps.unwrap_or(plain.window_steps),
+        width: match request.width {
+            None => WidthPolicy::for_adapter(is_software),
+            Some(0) => WidthPolicy::Fixed(Width::Off),
+            Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
+        },
+        window_steps: request.window_steps,
         windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
         ..plain
     })

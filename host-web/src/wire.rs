@@ -185,11 +185,11 @@ pub struct ReplyRequest {
     #[serde(default)]
     #[tsify(optional)]
     pub stop: Vec<String>,
-    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32; absent for none. Never changes the
-    /// reply.
+    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or 0 for none; absent to choose
+    /// as it goes. Never changes the reply.
     #[tsify(optional)]
     pub width: Option<u32>,
-    /// Steps per submission: 1, 2 or 4; absent for the most.
+    /// Steps per submission: 1, 2 or 4; absent to choose as measured.
     #[tsify(optional)]
     pub window_steps: Option<u32>,
     /// Submissions ahead of the one that is read: 1 or 2; absent for two.

@@ -97,8 +97,16 @@ pub const RESUMES_MAX: u32 = 3;
 /// Samples that the trace keeps: a few minutes of windows, 24 KiB.
 pub const TRACE_SAMPLES: usize = 1024;
 
+/// Changes of width that the controller keeps for telemetry: some tens of replies that settle, 1 KiB.
+pub const WIDTH_CHANGES: usize = 64;
+
 // --- Windows ---
 
 /// Predicted GPU time of one submission, microseconds: a tenth of the shortest watchdog in use (2 s), so that
 /// even a prediction that is far off does not lose the device.
 pub const SUBMISSION_US_MAX: u64 = 200_000;
+/// A frame of a page that draws sixty times a second, microseconds.
+pub const FRAME_US: u64 = 1_000_000 / 60;
+/// Time that measuring between requests may take for one loaded model, microseconds; beyond it costs are
+/// learned in use.
+pub const CALIBRATION_US_MAX: u64 = 2_000_000;

@@ -29,6 +29,8 @@ pub(super) struct LoadedModel {
     pub vocabulary_len: u32,
     pub context_len: u32,
     pub batch_tokens: u32,
+    /// A processor computes in place of a GPU.
+    pub is_software: bool,
     /// Whether weights stream.
     pub streams: bool,
 }
@@ -82,6 +84,7 @@ pub(super) async fn load(
         vocabulary_len,
         context_len,
         batch_tokens: plan.request.batch_tokens,
+        is_software: adapter.is_software,
         streams: plan.stream.is_some(),
     };
     let answer = ModelLoaded {

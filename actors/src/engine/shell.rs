@@ -4,16 +4,18 @@
 use futures::future::{Either, select};
 use futures::pin_mut;
 
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
-use fanlight_messages::protocol::controller::ConfigurePlan;
+use fanlight_messages::protocol::controller::{ConfigurePlan, ForgetCosts};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel, StreamDecode};
-use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
+use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, prepare};
@@ -86,13 +88,14 @@ enum Interrupt {
     HostsGone,
 }
 
-struct Engine {
-    links: EngineLinks,
-    model: Option<LoadedModel>,
-    journal: Journal,
-    last_run: RunId,
+pub(super) struct Engine {
+    pub(super) links: EngineLinks,
+    pub(super) model: Option<LoadedModel>,
+    pub(super) journal: Journal,
+    pub(super) last_run: RunId,
     /// The device was lost after the model had been loaded, and is not back yet.
-    is_lost: bool,
+    pub(super) is_lost: bool,
+    pub(super) calibration: Calibration,
 }
 
 /// The engine's loop. It ends when every handle is dropped, or with the first of its actors that fails.
@@ -106,8 +109,9 @@ pub async fn engine(
         journal: Journal::default(),
         last_run: RunId::default(),
         is_lost: false,
+        calibration: Calibration::default(),
     };
-    while let Some(mail) = mailbox.next().await {
+    while let Some(mail) = engine.idle(&mut mailbox).await? {
         let interrupt = match mail {
             EngineMail::Load(asked, sources, progress) => {
                 engine.load(asked, sources, progress, &mut mailbox).await?
@@ -160,6 +164,7 @@ impl Engine {
     async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
         self.is_lost = false;
+        self.calibration = Calibration::default();
         self.journal.clear();
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
@@ -193,6 +198,8 @@ impl Engine {
         };
         match loaded {
             Ok((model, answer)) => {
+                let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
+                told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
                 self.model = Some(model);
                 asked.reply.send(Ok(answer));
             }
@@ -250,6 +257,9 @@ impl Engine {
         if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
             self.model = None;
         }
+        // On a processor one pipeline takes as long as many replies.
+        self.calibration.is_wanted = matches!(request.width, WidthPolicy::Auto { .. })
+            && self.model.as_ref().is_some_and(|model| !model.is_software && !model.streams);
         last.send(reply.finish(result, &mut self.journal));
         Ok(telling.interrupt)
     }
@@ -296,7 +306,7 @@ impl Engine {
     }
 
     /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
-    async fn begin(
+    pub(super) async fn begin(
         &mut self,
         run: &PreparedReply,
         request: &Generate,
@@ -304,7 +314,10 @@ impl Engine {
         self.last_run = RunId(self.last_run.0 + 1);
         self.journal.truncate(run.base);
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
-        let configure = ConfigurePlan { steps_max: request.window_steps, width: request.width };
+        let frame_budget_us = request.frame_budget_ms.map(|ms| u64::from(ms) * 1000);
+        let window_steps = request.window_steps;
+        let streams = self.model.as_ref().is_some_and(|model| model.streams);
+        let configure = ConfigurePlan { window_steps, width: request.width, frame_budget_us, streams };
         let told = self.links.controller.tell(ControllerMail::Configure(configure)).await;
         told.map_err(gone("controller"))?;
         let (place, events) = stream(RUN_EVENTS);
@@ -397,16 +410,14 @@ impl Engine {
             }
             if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
                 is_ending = true;
-                let end = EndDecode { run: self.last_run };
-                let told = self.links.submitter.start(end, Into::into).await;
-                told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
+                self.end_run().await?;
             }
         }
     }
 }
 
 /// The answer when a run is over, by whom was asked for it.
-enum RunAnswer {
+pub(super) enum RunAnswer {
     /// All weights are on the device.
     Submitter(Answer<Result<(), DeviceError>>),
     /// Weights stream.
@@ -415,7 +426,7 @@ enum RunAnswer {
 
 impl RunAnswer {
     /// Waits for it. The outer `Err` only when an actor is gone.
-    async fn wait(self) -> Result<Result<(), GenerateError>, GenerateError> {
+    pub(super) async fn wait(self) -> Result<Result<(), GenerateError>, GenerateError> {
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
         match self {
             Self::Submitter(answer) => {

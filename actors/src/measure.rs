@@ -301,4 +301,10 @@ impl BackendModel for LentModel {
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         BackendModel::window(&mut self.lent()?.runner, steps, width)
     }
+
+    type Streamed = Runner;
+
+    fn streamed(&mut self) -> Result<&mut Runner, DeviceError> {
+        Ok(&mut self.lent()?.runner)
+    }
 }

@@ -15,7 +15,7 @@ use fanlight_messages::protocol::engine::*;
 use fanlight_messages::sampling::Sampling;
 
 use crate::files::open_model;
-use crate::load::with_progress;
+use crate::load::{PassBar, with_progress};
 use crate::observe::Observer;
 use crate::options::{RunOptions, Switch};
 use crate::report;
@@ -31,9 +31,10 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let handle = start_engine(&world, backend, Clock::real());
         let request = Load {
             context_len: options.context,
-            batch_tokens: options.chunk,
+            batch_tokens: options.budget.batch_tokens(options.chunk),
             kv_format: options.kv.into(),
-            budget_bytes: None,
+            budget: options.budget.budget(),
+            cache_bytes: options.cache_mib.saturating_mul(1 << 20),
         };
         let progress = Latch::new(LoadProgress::default());
         let loading = handle.load(request, sources, progress.clone());
@@ -43,6 +44,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let loaded = loaded.with_context(|| options.model.display().to_string())?;
         if options.json {
             report::print_json(&report::loaded_line(&loaded));
+        } else if let Some(line) = report::streams_line(&loaded) {
+            eprintln!("{line}");
         }
         let generation = handle.generate(generate_request(options, sampling.clone())).await?;
         let mut observer = Observer::new(options.observe);
@@ -98,6 +101,7 @@ async fn stream_reply(
     let Look { is_json, seed } = look;
     let (mut ids, mut text) = (Vec::new(), String::new());
     let mut was_interrupted = false;
+    let mut pass = PassBar::default();
     loop {
         let event = generation.events.next();
         let interrupted = interrupts.next();
@@ -116,7 +120,15 @@ async fn stream_reply(
                 report::print_json(&serde_json::json!({ "prefilled": done, "of": total }))
             }
             GenerationEvent::Prefilled { .. } => true,
+            GenerationEvent::Advanced { done, total } if is_json => {
+                report::print_json(&serde_json::json!({ "pass": done, "of": total }))
+            }
+            GenerationEvent::Advanced { done, total } => {
+                pass.show(done, total);
+                true
+            }
             GenerationEvent::Tokens { ids: new, text: more } => {
+                pass.clear();
                 text.push_str(&more);
                 let is_read = if is_json {
                     report::print_json(&serde_json::json!({ "text": more, "ids": new }))
@@ -132,6 +144,7 @@ async fn stream_reply(
                 true
             }
             GenerationEvent::Finished(finished) => {
+                pass.clear();
                 text.push_str(&finished.text);
                 let started = &generation.started;
                 if is_json {

@@ -120,6 +120,7 @@ impl Engine {
             let event = match event {
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
+                GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
                 GenerationEvent::Finished(finished) => {
                     return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
@@ -194,12 +195,7 @@ impl Engine {
             }
         };
         let progress = Latch::new(LoadProgress::default());
-        let request = Load {
-            context_len: options.context_len,
-            batch_tokens: BATCH_TOKENS_MAX,
-            kv_format: KvFormat::F16,
-            budget_bytes: None,
-        };
+        let request = Load { context_len: options.context_len, ..Load::default() };
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;
@@ -224,6 +220,7 @@ async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<M
         context_len: options.context_len,
         batch_tokens: BATCH_TOKENS_MAX,
         kv_format: KvFormat::F16,
+        budget: None,
     };
     let inspection = inspect(sources, request).await?;
     let head = ModelHead::from(&inspection);

@@ -259,6 +259,13 @@ pub enum ReplyEvent {
         /// How many of them were in the cache.
         reused_tokens: u32,
     },
+    /// A pass whose weights stream through the GPU is this far.
+    Advanced {
+        /// Pages of it that are submitted.
+        done: u32,
+        /// Pages in all.
+        total: u32,
+    },
     /// A part of the prompt was read.
     Prefilled {
         /// Prompt tokens in the cache.

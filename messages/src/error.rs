@@ -231,6 +231,14 @@ pub enum GenerateError {
         /// Tokens emitted before.
         tokens: u32,
     },
+    /// Weights that stream could not be read. The model stays loaded.
+    #[error("{file}: {error}")]
+    Source {
+        /// Which file.
+        file: String,
+        /// Why.
+        error: SourceError,
+    },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

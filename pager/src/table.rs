@@ -62,6 +62,8 @@ impl PlanTable<'_> {
             }
             BufferOwner::Landing | BufferOwner::Staging => (11, "upload buffers"),
             BufferOwner::Readback(_) => (12, "readback"),
+            BufferOwner::Slot(_) => (0, "ring of streamed pages"),
+            BufferOwner::Gathered | BufferOwner::GatheredIndex => (0, "gathered embedding rows"),
         };
         (order, name.to_string())
     }

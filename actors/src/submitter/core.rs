@@ -138,6 +138,11 @@ impl RunCore {
         self.stopped = true;
     }
 
+    /// True when nothing more will be submitted.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// True when nothing is in flight and nothing will be.
     pub fn is_over(&self) -> bool {
         self.in_flight.is_empty() && (self.stopped || !self.has_more())

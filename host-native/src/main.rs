@@ -4,6 +4,7 @@ mod bench;
 mod files;
 mod inspect;
 mod load;
+mod memory;
 mod observe;
 mod options;
 mod replay;

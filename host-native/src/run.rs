@@ -8,14 +8,16 @@ use anyhow::{Context, Result};
 use futures::future::{Either, select};
 use futures::pin_mut;
 
-use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
+use fanlight_actors::engine::{EngineHandle, Generation, start_engine_with};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::sampling::Sampling;
 
 use crate::files::open_model;
 use crate::load::{PassBar, with_progress};
+use crate::memory::MemoryFile;
 use crate::observe::Observer;
 use crate::options::{RunOptions, Switch};
 use crate::report;
@@ -28,7 +30,11 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let mut interrupts = Interrupts::listen()?;
         let sources = open_model(&options.model)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
-        let handle = start_engine(&world, backend, Clock::real());
+        let storage = MemoryFile::new(options.memory.as_deref());
+        let handle = start_engine_with(&world, backend, Clock::real(), storage);
+        if options.forget_memory {
+            handle.forget_memory().await?;
+        }
         let request = Load {
             context_len: options.context,
             batch_tokens: options.budget.batch_tokens(options.chunk),
@@ -48,6 +54,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
             eprintln!("{line}");
         }
         let generation = handle.generate(generate_request(options, sampling.clone())).await?;
+        report::memory_fault(&generation.started.memory_fault);
         let mut observer = Observer::new(options.observe);
         let look =
             Look { is_json: options.json, seed: sampling.is_drawn().then_some(sampling.options().seed) };
@@ -71,6 +78,7 @@ fn generate_request(options: &RunOptions, sampling: Rc<Sampling>) -> Generate {
         stop: options.stop.clone(),
         hash_logits: options.json,
         sampling,
+        memory: if options.memory.is_some() { MemoryScope::Origin } else { MemoryScope::Off },
         ..Generate::new(prompt, options.token_limit)
     }
 }
@@ -146,11 +154,13 @@ async fn stream_reply(
             GenerationEvent::Finished(finished) => {
                 pass.clear();
                 text.push_str(&finished.text);
+                report::memory_fault(&finished.memory_fault);
                 let started = &generation.started;
                 if is_json {
                     let prompt_ids = &started.prompt_ids;
                     let mut line = report::finished_line(prompt_ids, &ids, &text, &finished, loaded);
                     line["seed"] = seed.into();
+                    line["memory_tokens"] = started.memory_tokens.into();
                     report::print_json(&line);
                 } else {
                     report::print_text(&finished.text);

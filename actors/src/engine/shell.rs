@@ -10,6 +10,7 @@ use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::{ForgetMemory, LearnOutput, RecallMemory, StoreFault};
 use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel, StreamDecode};
 use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
@@ -22,6 +23,7 @@ use crate::controller::ControllerMail;
 use crate::kit::{
     Addr, Answer, Asked, Clock, Gone, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender, stream,
 };
+use crate::memory::MemoryMail;
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
 use crate::submitter::SubmitterMail;
@@ -37,6 +39,8 @@ pub enum EngineMail {
     Cancel(Asked<Cancel>),
     /// See [`Reset`].
     Reset(Asked<Reset>),
+    /// See [`ForgetMemory`].
+    Forget(Asked<ForgetMemory>),
     /// See [`Unload`].
     Unload(Asked<Unload>),
 }
@@ -61,6 +65,12 @@ macro_rules! from_asked {
 }
 from_asked!(Cancel, Reset, Unload);
 
+impl From<Asked<ForgetMemory>> for EngineMail {
+    fn from(asked: Asked<ForgetMemory>) -> Self {
+        Self::Forget(asked)
+    }
+}
+
 /// Whom the engine asks and tells.
 #[derive(Clone)]
 pub struct EngineLinks {
@@ -70,6 +80,8 @@ pub struct EngineLinks {
     pub submitter: Addr<SubmitterMail>,
     /// The plan of windows.
     pub controller: Addr<ControllerMail>,
+    /// Earlier replies.
+    pub memory: Addr<MemoryMail>,
     /// Samples; droppable.
     pub telemetry: TelemetryLink,
     /// Time.
@@ -116,7 +128,14 @@ pub async fn engine(
             EngineMail::Cancel(asked) => Some(Interrupt::Cancel(asked)),
             EngineMail::Reset(asked) => {
                 engine.journal.clear();
+                let told = engine.links.memory.tell(MemoryMail::ResetConversation).await;
+                told.map_err(memory_gone)?;
                 asked.reply.send(Ok(()));
+                None
+            }
+            EngineMail::Forget(asked) => {
+                let forgotten = engine.links.memory.ask(ForgetMemory).await;
+                asked.reply.send(forgotten.map_err(memory_gone)?);
                 None
             }
             EngineMail::Unload(asked) => Some(Interrupt::Unload(asked)),
@@ -145,8 +164,16 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Load(asked, ..)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Generate(asked, _)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Forget(asked)) => {
+            let reason = "a reply is being generated or a model loaded".into();
+            asked.reply.send(Err(StoreFault::Unwritable { reason }));
+        }
     }
     None
+}
+
+fn memory_gone(_: Gone) -> GenerateError {
+    GenerateError::EngineGone { actor: "memory" }
 }
 
 /// What a reply waits for.
@@ -161,6 +188,8 @@ impl Engine {
         self.model = None;
         self.is_lost = false;
         self.journal.clear();
+        let told = self.links.memory.tell(MemoryMail::ResetConversation).await;
+        told.map_err(|_| LoadError::EngineGone { actor: "memory" })?;
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
 
@@ -222,7 +251,7 @@ impl Engine {
         };
         // The places of the last event and of resumes are reserved first, so that they can always be told.
         let notices = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
-        let (prepared, last) = match (prepared, host.try_reserve()) {
+        let (mut prepared, last) = match (prepared, host.try_reserve()) {
             (Ok(prepared), Some(last)) => (prepared, last),
             (Err(error), _) => {
                 asked.reply.send(Err(error));
@@ -238,7 +267,13 @@ impl Engine {
             }
         }
         let (prompt_ids, reused_tokens) = (prepared.prompt.clone(), prepared.base as u32);
-        asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
+        let recall = RecallMemory { scope: request.memory, key: prepared.memory_key };
+        let recalled = self.links.memory.ask(recall).await.map_err(memory_gone)?;
+        let (memory_tokens, memory_fault) = (recalled.tokens.len() as u32, recalled.fault);
+        prepared.setup.memory = recalled.tokens;
+        let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
+        asked.reply.send(Ok(started));
+        let key = prepared.memory_key;
         let mut reply = ReplyCore::new(&prepared, &request.stop);
         let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
         let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
@@ -250,7 +285,13 @@ impl Engine {
         if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
             self.model = None;
         }
-        last.send(reply.finish(result, &mut self.journal));
+        let tokens = reply.shown_ids().into();
+        let mut end = reply.finish(result, &mut self.journal);
+        if let GenerationEvent::Finished(finished) = &mut end {
+            let learn = LearnOutput { scope: request.memory, key, tokens };
+            finished.memory_fault = self.links.memory.ask(learn).await.map_err(memory_gone)?.err();
+        }
+        last.send(end);
         Ok(telling.interrupt)
     }
 

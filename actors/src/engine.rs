@@ -14,6 +14,7 @@ mod handle;
 mod journal;
 mod load;
 mod prompt;
+mod remember;
 mod reply;
 mod shell;
 

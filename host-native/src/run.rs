@@ -106,7 +106,7 @@ async fn stream_reply(
     look: Look,
     observer: &mut Observer,
 ) -> Result<ExitCode> {
-    let Look { is_json, seed } = look;
+    let is_json = look.is_json;
     let (mut ids, mut text) = (Vec::new(), String::new());
     let mut was_interrupted = false;
     let mut pass = PassBar::default();
@@ -154,20 +154,7 @@ async fn stream_reply(
             GenerationEvent::Finished(finished) => {
                 pass.clear();
                 text.push_str(&finished.text);
-                report::memory_fault(&finished.memory_fault);
-                let started = &generation.started;
-                if is_json {
-                    let prompt_ids = &started.prompt_ids;
-                    let mut line = report::finished_line(prompt_ids, &ids, &text, &finished, loaded);
-                    line["seed"] = seed.into();
-                    line["memory_tokens"] = started.memory_tokens.into();
-                    report::print_json(&line);
-                } else {
-                    report::print_text(&finished.text);
-                    report::print_text("\n");
-                    let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
-                    eprintln!("{}{seed}", report::speed_line(&finished, started.reused_tokens, loaded));
-                }
+                print_end(&generation.started, &finished, (&ids, &text), loaded, look);
                 return Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS });
             }
             GenerationEvent::Failed(error) => return Err(error.into()),
@@ -176,6 +163,28 @@ async fn stream_reply(
             // The reader of the pipe has left: so does the reply.
             handle.cancel().await?;
         }
+    }
+}
+
+/// The end of a reply of `ids` and `text`.
+fn print_end(
+    started: &GenerationStarted,
+    finished: &ReplyFinished,
+    (ids, text): (&[u32], &str),
+    loaded: &ModelLoaded,
+    Look { is_json, seed }: Look,
+) {
+    report::memory_fault(&finished.memory_fault);
+    if is_json {
+        let mut line = report::finished_line(&started.prompt_ids, ids, text, finished, loaded);
+        line["seed"] = seed.into();
+        line["memory_tokens"] = started.memory_tokens.into();
+        report::print_json(&line);
+    } else {
+        report::print_text(&finished.text);
+        report::print_text("\n");
+        let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+        eprintln!("{}{seed}", report::speed_line(finished, started.reused_tokens, loaded));
     }
 }
 

@@ -10,7 +10,7 @@ use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::*;
-use fanlight_messages::protocol::memory::{ForgetMemory, LearnOutput, RecallMemory, StoreFault};
+use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
 use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel, StreamDecode};
 use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
@@ -18,6 +18,7 @@ use fanlight_messages::protocol::telemetry::RecordSample;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, prepare};
+use super::remember;
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
 use crate::kit::{
@@ -128,14 +129,12 @@ pub async fn engine(
             EngineMail::Cancel(asked) => Some(Interrupt::Cancel(asked)),
             EngineMail::Reset(asked) => {
                 engine.journal.clear();
-                let told = engine.links.memory.tell(MemoryMail::ResetConversation).await;
-                told.map_err(memory_gone)?;
+                remember::reset(&engine.links).await?;
                 asked.reply.send(Ok(()));
                 None
             }
             EngineMail::Forget(asked) => {
-                let forgotten = engine.links.memory.ask(ForgetMemory).await;
-                asked.reply.send(forgotten.map_err(memory_gone)?);
+                asked.reply.send(remember::forget(&engine.links).await?);
                 None
             }
             EngineMail::Unload(asked) => Some(Interrupt::Unload(asked)),
@@ -172,10 +171,6 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
     None
 }
 
-fn memory_gone(_: Gone) -> GenerateError {
-    GenerateError::EngineGone { actor: "memory" }
-}
-
 /// What a reply waits for.
 enum Next {
     Mail(Option<EngineMail>),
@@ -188,8 +183,7 @@ impl Engine {
         self.model = None;
         self.is_lost = false;
         self.journal.clear();
-        let told = self.links.memory.tell(MemoryMail::ResetConversation).await;
-        told.map_err(|_| LoadError::EngineGone { actor: "memory" })?;
+        remember::reset(&self.links).await.map_err(|_| LoadError::EngineGone { actor: "memory" })?;
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
 
@@ -267,13 +261,12 @@ impl Engine {
             }
         }
         let (prompt_ids, reused_tokens) = (prepared.prompt.clone(), prepared.base as u32);
-        let recall = RecallMemory { scope: request.memory, key: prepared.memory_key };
-        let recalled = self.links.memory.ask(recall).await.map_err(memory_gone)?;
+        let (scope, key) = (request.memory, prepared.memory_key);
+        let recalled = remember::recall(&self.links, scope, key).await?;
         let (memory_tokens, memory_fault) = (recalled.tokens.len() as u32, recalled.fault);
         prepared.setup.memory = recalled.tokens;
         let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
         asked.reply.send(Ok(started));
-        let key = prepared.memory_key;
         let mut reply = ReplyCore::new(&prepared, &request.stop);
         let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
         let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
@@ -288,8 +281,7 @@ impl Engine {
         let tokens = reply.shown_ids().into();
         let mut end = reply.finish(result, &mut self.journal);
         if let GenerationEvent::Finished(finished) = &mut end {
-            let learn = LearnOutput { scope: request.memory, key, tokens };
-            finished.memory_fault = self.links.memory.ask(learn).await.map_err(memory_gone)?.err();
+            finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
         }
         last.send(end);
         Ok(telling.interrupt)

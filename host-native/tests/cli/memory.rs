@@ -49,6 +49,21 @@ fn a_file_of_no_use_is_reported_and_replaced() {
     assert!(!again.contains("session memory"), "{again}");
 }
 
+/// A file that cannot be read or written costs the memory, never the reply.
+#[test]
+fn a_file_out_of_reach_is_reported_and_the_reply_comes() {
+    let path = file("memory-reach.gguf", &model().to_bytes());
+    let folder = path.parent().unwrap();
+    let nowhere = folder.join("no-such-folder").join("memory.store");
+    for (memory, wanted) in [(folder, "cannot be read"), (nowhere.as_path(), "cannot be written")] {
+        let options = ["--raw", "-p", "sea", "-n", "8", "--memory", memory.to_str().unwrap()];
+        let output = fanlight("run", &path, &options);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && !output.stdout.is_empty(), "{stderr}");
+        assert!(stderr.contains(wanted), "{stderr}");
+    }
+}
+
 #[test]
 fn runs_at_the_same_time_keep_each_others_replies() {
     let (path, memory) = (file("memory-two.gguf", &model().to_bytes()), fresh("memory-two.store"));

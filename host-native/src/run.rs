@@ -15,7 +15,7 @@ use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::sampling::Sampling;
 
-use crate::files::open_model;
+use crate::files::{Reads, open_model};
 use crate::load::{PassBar, with_progress};
 use crate::memory::MemoryFile;
 use crate::observe::Observer;
@@ -28,7 +28,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     let sampling = Rc::new(options.sampling.sampling()?);
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
-        let sources = open_model(&options.model)?;
+        let reads = if options.direct { Reads::Direct } else { Reads::Cached };
+        let sources = open_model(&options.model, reads)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let storage = MemoryFile::new(options.memory.as_deref());
         let handle = start_engine_with(&world, backend, Clock::real(), storage);

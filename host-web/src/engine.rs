@@ -23,6 +23,7 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 
 use crate::error::{Failure, FailureKind};
 use crate::source::{BlobSource, open_model};
@@ -246,6 +247,7 @@ fn generate_request(request: ReplyRequest) -> Result<Generate, Failure> {
     let plain = Generate::new(prompt, request.token_limit);
     Ok(Generate {
         sampling: Rc::new(sampling),
+        memory: request.memory.map_or(MemoryScope::Off, Into::into),
         stop: request.stop,
         width: request.width.map_or(Width::Off, Width::Nodes),
         window_steps: request.window_steps.unwrap_or(plain.window_steps),

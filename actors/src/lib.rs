@@ -7,6 +7,7 @@ pub mod engine;
 pub mod gpu_backend;
 pub mod kit;
 pub mod measure;
+pub mod memory;
 pub mod pager;
 pub mod source;
 pub mod submitter;

@@ -5,6 +5,7 @@ mod cache;
 mod files;
 mod inspect;
 mod load;
+mod memory;
 mod observe;
 mod options;
 mod replay;

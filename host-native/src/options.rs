@@ -97,6 +97,13 @@ pub struct RunOptions {
     /// How tokens are chosen.
     #[command(flatten)]
     pub sampling: SamplingArgs,
+    /// Draft from earlier replies that this file remembers, and remember the reply in it. Never changes the
+    /// answer.
+    #[arg(long, value_name = "FILE")]
+    pub memory: Option<PathBuf>,
+    /// First forget what the memory file holds.
+    #[arg(long, requires = "memory")]
+    pub forget_memory: bool,
     /// End the reply before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,

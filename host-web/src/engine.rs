@@ -23,6 +23,7 @@ use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 
 use crate::error::{Failure, FailureKind};
 use crate::source::{BlobSource, open_model};
@@ -247,6 +248,7 @@ fn generate_request(request: ReplyRequest, is_software: bool) -> Result<Generate
     let plain = Generate::new(prompt, request.token_limit);
     Ok(Generate {
         sampling: Rc::new(sampling),
+        memory: request.memory.map_or(MemoryScope::Off, Into::into),
         stop: request.stop,
         width: match request.width {
             None => WidthPolicy::for_adapter(is_software),

@@ -8,6 +8,7 @@ use fanlight_actors::gpu_backend::Scope;
 use fanlight_actors::pager::Inspection;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::sampling::{Sampling, SamplingError, SamplingOptions};
 
 /// The machine that computes.
@@ -173,6 +174,25 @@ pub enum PromptText {
     },
 }
 
+/// How far replies are remembered for drafts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "lowercase")]
+pub enum Remember {
+    /// Not at all.
+    Off,
+    /// Until the conversation is reset or another model loaded.
+    Conversation,
+}
+
+impl From<Remember> for MemoryScope {
+    fn from(remember: Remember) -> Self {
+        match remember {
+            Remember::Off => Self::Off,
+            Remember::Conversation => Self::Conversation,
+        }
+    }
+}
+
 /// Asks for a reply.
 #[derive(Debug, Clone, PartialEq, Deserialize, Tsify)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -224,6 +244,9 @@ pub struct ReplyRequest {
     /// Absent for another one each time.
     #[tsify(optional)]
     pub seed: Option<u64>,
+    /// Whether drafts are made from earlier replies too; absent for not. Never changes the reply.
+    #[tsify(optional)]
+    pub memory: Option<Remember>,
 }
 
 impl ReplyRequest {

@@ -76,12 +76,14 @@ pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
 /// Unread events of a reply: eight windows of text, and the end and every resume, whose places are reserved
 /// when the reply begins. When it is full, no further window is submitted.
 pub const REPLY_EVENTS: usize = 8 + 1 + RESUMES_MAX as usize;
+/// Requests to the memory: the engine asks one at a time, and a reset may follow at once.
+pub const MEMORY_INBOX: usize = 1 + 1;
 /// Samples that wait for the controller or telemetry; more are dropped and counted.
 pub const SAMPLES: usize = 32;
 /// Control requests of an actor that only hears samples: a snapshot for each of two hosts.
 pub const SAMPLES_CONTROL: usize = HOSTS;
 /// Ends of actors that nobody has read: one per actor of an engine.
-pub const EXITS: usize = 5;
+pub const EXITS: usize = 6;
 
 // --- Lost devices ---
 

@@ -14,7 +14,7 @@ use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::CALIBRATION_US_MAX;
 use fanlight_messages::protocol::controller::{ChooseMeasurement, PlanChosen};
 use fanlight_messages::protocol::engine::{Generate, Prompt};
-use fanlight_messages::protocol::submitter::{EndDecode, RunEvent};
+use fanlight_messages::protocol::submitter::RunEvent;
 
 use super::prompt::PreparedReply;
 use super::shell::{Engine, EngineMail};
@@ -77,6 +77,7 @@ impl Engine {
                 base,
                 setup: RequestSetup { context_len, token_limit, ..RequestSetup::default() },
                 chunk_tokens: model.batch_tokens,
+                memory_key: model.memory_key(),
             }
         })
     }
@@ -132,12 +133,5 @@ impl Engine {
             self.journal.clear();
         }
         Ok(heard)
-    }
-
-    /// Asks the submitter to submit nothing more for the run.
-    pub(super) async fn end_run(&mut self) -> Result<(), GenerateError> {
-        let end = EndDecode { run: self.last_run };
-        let told = self.links.submitter.start(end, Into::into).await;
-        told.map(|_| ()).map_err(|_| GenerateError::EngineGone { actor: "submitter" })
     }
 }

@@ -6,6 +6,7 @@ use fanlight_messages::protocol::controller::{
     ControllerSnapshot, RecallCosts, TakeControllerSnapshot, TakeCosts,
 };
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
 use fanlight_messages::protocol::telemetry::{SnapshotTaken, TakeSnapshot};
 
 use fanlight_scheduler::record_name;
@@ -89,6 +90,15 @@ impl EngineHandle {
     /// [`GenerateError::Busy`] while a reply runs.
     pub async fn reset(&self) -> Result<(), GenerateError> {
         self.engine.ask(Reset).await.map_err(generate_gone)?
+    }
+
+    /// Forgets every reply that drafts could be made from, those in the host's store too.
+    ///
+    /// # Errors
+    /// [`StoreFault::Unwritable`] when the store fails, while a reply runs, and when the engine is gone.
+    pub async fn forget_memory(&self) -> Result<(), StoreFault> {
+        let gone = |gone: Gone| StoreFault::Unwritable { reason: generate_gone(gone).to_string() };
+        self.engine.ask(ForgetMemory).await.map_err(gone)?
     }
 
     /// Stops what runs and frees the model.

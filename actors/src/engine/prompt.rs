@@ -8,6 +8,7 @@ use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
 use fanlight_messages::protocol::engine::{ChatRole, ChatTurn, Generate, Prompt, WallTime};
+use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
 use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, Tokenizer};
 
@@ -23,6 +24,8 @@ pub(super) struct PreparedReply {
     pub base: usize,
     pub setup: RequestSetup,
     pub chunk_tokens: u32,
+    /// Whose ids they are.
+    pub memory_key: MemoryKey,
 }
 
 /// Checks a request against the model and turns its prompt into ids.
@@ -83,7 +86,8 @@ pub(super) fn prepare(
         generated_from: prompt.len() as u32,
         ..RequestSetup::default()
     };
-    Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens })
+    let memory_key = model.memory_key();
+    Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens, memory_key })
 }
 
 fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, GenerateError> {

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::memory::{MemoryScope, StoreFault};
 use super::{Lane, Request};
 use crate::control::{StepRecord, WINDOWS_IN_FLIGHT};
 use crate::device::AdapterFacts;
@@ -170,11 +171,13 @@ pub struct Generate {
     pub reuse_prefix: bool,
     /// How tokens are chosen.
     pub sampling: Rc<Sampling>,
+    /// How far it is remembered, and earlier replies for it. Never changes the reply.
+    pub memory: MemoryScope,
 }
 
 impl Generate {
     /// With everything else at its default: the loaded batch, windows as measured, no drafts, no stop text,
-    /// no hash, the prefix reused, always the most likely token.
+    /// no hash, the prefix reused, always the most likely token, no memory.
     pub fn new(prompt: Prompt, token_limit: u32) -> Self {
         Self {
             prompt,
@@ -188,6 +191,7 @@ impl Generate {
             hash_logits: false,
             reuse_prefix: true,
             sampling: Rc::default(),
+            memory: MemoryScope::Off,
         }
     }
 }
@@ -199,6 +203,10 @@ pub struct GenerationStarted {
     pub prompt_ids: Rc<[u32]>,
     /// How many of its tokens the cache already held.
     pub reused_tokens: u32,
+    /// Tokens of earlier replies that drafts may be made from, separators included.
+    pub memory_tokens: u32,
+    /// Why nothing of the host's store is among them.
+    pub memory_fault: Option<StoreFault>,
 }
 
 impl Request for Generate {
@@ -292,6 +300,8 @@ pub struct ReplyFinished {
     pub logits_hash: Option<u32>,
     /// What it took.
     pub stats: ReplyStats,
+    /// Why the host's store does not have it, where it was to be remembered there.
+    pub memory_fault: Option<StoreFault>,
 }
 
 /// What drafts were worth: counts over the live steps of a reply.

@@ -3,10 +3,10 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail};
-use async_channel::{Receiver, Sender};
 use futures::channel::oneshot;
 
 use fanlight_actors::source::{ByteSource, NamedSource, part_names};
@@ -36,7 +36,7 @@ pub enum Reads {
 /// A file that threads of its own read. They end with the source.
 struct FileSource {
     len: u64,
-    jobs: Sender<ReadJob>,
+    jobs: SyncSender<ReadJob>,
 }
 
 impl FileSource {
@@ -51,7 +51,8 @@ impl FileSource {
             bail!("{} is not a file: name a model file (GGUF)", path.display());
         }
         let file = Arc::new(file);
-        let (jobs, queue) = async_channel::bounded(READS_WAITING);
+        let (jobs, queue) = sync_channel(READS_WAITING);
+        let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READS_IN_FLIGHT {
             let (file, queue) = (file.clone(), queue.clone());
             std::thread::Builder::new()
@@ -62,9 +63,11 @@ impl FileSource {
     }
 }
 
-fn serve(file: &File, reads: Reads, queue: &Receiver<ReadJob>) {
+fn serve(file: &File, reads: Reads, queue: &Mutex<Receiver<ReadJob>>) {
     let mut aligned = direct::Buffer::default();
-    while let Ok(ReadJob { offset, mut buffer, done }) = queue.recv_blocking() {
+    // A thread that waits for a job keeps the others waiting for their turn, not for the job's end.
+    let next = || queue.lock().ok()?.recv().ok();
+    while let Some(ReadJob { offset, mut buffer, done }) = next() {
         let read = match reads {
             Reads::Cached => read_exact_at(file, &mut buffer, offset),
             Reads::Direct => aligned.read_exact_at(file, &mut buffer, offset),

@@ -50,7 +50,7 @@ fn prediction(stream: &StreamPlan, source: &NamedSource) -> Result<String> {
     }
     let rate = (READS * piece) as f64 / started.elapsed().as_secs_f64();
     Ok(format!(
-        "predicted: {:.2} s per pass, reading {:.2} GB/s one piece at a time (measured on {} MiB of this file)",
+        "predicted: {:.2} s per pass at {:.2} GB/s, one read at a time (measured on {} MiB of this file)",
         stream.pass_bytes as f64 / rate,
         rate / 1e9,
         (READS * piece) >> 20,

@@ -26,7 +26,7 @@ pub struct Options {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Answer a prompt.
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     /// Show what a model file holds and what it would take on the GPU, to the byte.
     Inspect(InspectOptions),
     /// Compare, on this adapter, every pair of pipelines that may compute the same token: all bits must

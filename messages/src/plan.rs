@@ -168,7 +168,8 @@ pub const BATCH_TOKENS_MAX: u32 = 512;
 pub struct StreamPlan {
     /// Indices into [`GpuPlan::pages`], in the order of a pass. The `k`-th goes through slot `k % slots`.
     pub pages: Vec<u32>,
-    /// How many of them come before those of the head, which a prompt batch that chooses no token does without.
+    /// How many of them come before those of the head, which a prompt batch that chooses no token does
+    /// without.
     pub body_pages: u32,
     /// Places of the ring.
     pub slots: u32,

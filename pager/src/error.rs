@@ -48,8 +48,8 @@ pub enum PlanError {
     },
     /// The budget does not hold what a pass needs even when every weight streams.
     #[error(
-        "{} bytes are missing: the model needs {wanted_bytes} at least, {budget_bytes} are allowed; raise the \
-         budget, shorten the context, or choose smaller pages or batches",
+        "{} bytes are missing: the model needs {wanted_bytes} at least, {budget_bytes} are allowed; raise \
+         the budget, shorten the context, or choose smaller pages or batches",
         wanted_bytes - budget_bytes
     )]
     Budget {

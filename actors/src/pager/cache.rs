@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A fixed set of uploads: the first that fit. A pass reads all of them in a circle, and of a circle that does
-/// not fit, whatever replaces the oldest keeps nothing that is wanted next.
+/// A fixed set of uploads: the first that fit. A pass reads all of them in a circle, and of a circle that
+/// does not fit, whatever replaces the oldest keeps nothing that is wanted next.
 #[derive(Debug, Default)]
 pub(super) struct HostCache {
     budget_bytes: u64,

@@ -1,4 +1,5 @@
-//! Brings a run the pages that its passes stream: reads ahead in their order, and hands over as slots free up.
+//! Brings a run the pages that its passes stream: reads ahead in their order, and hands over as slots free
+//! up.
 
 use std::cell::RefCell;
 use std::rc::Rc;

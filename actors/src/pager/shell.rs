@@ -107,23 +107,11 @@ pub async fn pager(
         match mail {
             PagerMail::Open(asked, sources, file) => {
                 model = None;
-                let opened = open(sources).await.map(|opened| {
-                    let program = Rc::new(opened.program);
-                    let file_bytes = opened.sources.iter().map(NamedSource::len).sum();
-                    let opened_file = Rc::new(opened.file);
-                    if let Some(place) = file.try_reserve() {
-                        place.send(opened_file.clone());
-                    }
-                    let answer = ModelOpened { program: program.clone(), file_bytes };
-                    model = Some(Model {
-                        program,
-                        file: Some(opened_file),
-                        sources: opened.sources,
-                        planned: None,
-                    });
+                let opened = open_model(sources, &file).await;
+                asked.reply.send(opened.map(|(opened, answer)| {
+                    model = Some(opened);
                     answer
-                });
-                asked.reply.send(opened);
+                }));
             }
             PagerMail::Plan(asked) => {
                 let planned = match &mut model {
@@ -172,6 +160,21 @@ pub async fn pager(
         }
     }
     Ok(())
+}
+
+/// Opens a model; its file goes to the engine too, which reads its text.
+async fn open_model(
+    sources: Vec<NamedSource>,
+    file: &StreamSender<Rc<ModelFile>>,
+) -> Result<(Model, ModelOpened), LoadError> {
+    let opened = open(sources).await?;
+    let (program, opened_file) = (Rc::new(opened.program), Rc::new(opened.file));
+    let file_bytes = opened.sources.iter().map(NamedSource::len).sum();
+    if let Some(place) = file.try_reserve() {
+        place.send(opened_file.clone());
+    }
+    let answer = ModelOpened { program: program.clone(), file_bytes };
+    Ok((Model { program, file: Some(opened_file), sources: opened.sources, planned: None }, answer))
 }
 
 fn not_opened() -> LoadError {

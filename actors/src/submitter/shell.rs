@@ -121,10 +121,7 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(uploaded.map(|()| asked.request.bytes));
             }
             SubmitterMail::Vector(asked) => {
-                let UploadVector { vector, element_offset, values } = asked.request;
-                let upload = |model: &mut Placed<B::Model>| {
-                    model.on_device.upload_vector(vector, element_offset, &values)
-                };
+                let upload = |model: &mut Placed<_>| model.upload_vector(&asked.request);
                 asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
@@ -153,22 +150,7 @@ pub async fn submitter<B: Backend>(
                     Some(model) => {
                         let current = asked.request.run;
                         let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
-                        let Placed { on_device, plan } = model;
-                        let (request, mailbox) = (&asked.request, &mut mailbox);
-                        match demands {
-                            Some(demands) => {
-                                let told = Told { events: events.clone(), demands };
-                                let plan = plan.clone();
-                                match on_device.streamed() {
-                                    Ok(model) => {
-                                        run_streamed(model, plan, request, told, mailbox, &links, control)
-                                            .await
-                                    }
-                                    Err(error) => Err(error),
-                                }
-                            }
-                            None => run(on_device, request, &events, mailbox, &links, control).await,
-                        }
+                        model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
                 if result.is_err() {
@@ -193,6 +175,31 @@ pub async fn submitter<B: Backend>(
 struct Placed<M> {
     on_device: M,
     plan: Rc<GpuPlan>,
+}
+
+impl<M: BackendModel> Placed<M> {
+    fn upload_vector(&mut self, request: &UploadVector) -> Result<(), DeviceError> {
+        let UploadVector { vector, element_offset, values } = request;
+        self.on_device.upload_vector(*vector, *element_offset, values)
+    }
+
+    /// Runs a request to its end; with `demands` its weights stream.
+    async fn run(
+        &mut self,
+        request: &BeginDecode,
+        events: &StreamSender<RunEvent>,
+        demands: Option<StreamSender<Demand>>,
+        mailbox: &mut Mailbox<SubmitterMail>,
+        links: &SubmitterLinks,
+        control: impl FnMut(SubmitterMail) -> bool,
+    ) -> Result<(), DeviceError> {
+        let Some(demands) = demands else {
+            return run(&mut self.on_device, request, events, mailbox, links, control).await;
+        };
+        let told = Told { events: events.clone(), demands };
+        let model = self.on_device.streamed()?;
+        run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
+    }
 }
 
 async fn upload_matrix<M: BackendModel>(

@@ -1,12 +1,13 @@
-//! The ring of slots that pages stream through: which page is wanted next, which are there, which is used next.
+//! The ring of slots that pages stream through: which page is wanted next, which are there, which is used
+//! next.
 //!
 //! The queue runs in order, so a slot is free again as soon as the work that reads it has been *submitted*.
 
 use fanlight_messages::plan::{GpuPlan, PageRange};
 use fanlight_messages::program::MatrixId;
 
-/// State of the ring. Pages are numbered in the order of a pass and come in that order, over and over; those of
-/// the head are left out where a pass does without.
+/// State of the ring. Pages are numbered in the order of a pass and come in that order, over and over; those
+/// of the head are left out where a pass does without.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     pages: Vec<PageRange>,

@@ -107,8 +107,8 @@ impl Painter {
     }
 }
 
-/// Writes the rows of an embedding table or of its head, each drawn by itself: row `r` of the head is that row of
-/// the table which comes before `r` in the cycle.
+/// Writes the rows of an embedding table or of its head, each drawn by itself: row `r` of the head is that
+/// row of the table which comes before `r` in the cycle.
 fn write_rows(
     out: &mut impl Write,
     slot: &Slot,
@@ -177,10 +177,10 @@ fn write_tensor(
     write_padding(out, slot)
 }
 
-/// Writes a whole file of this shape and returns its size in bytes. With a `cycle`, what a model of this shape
-/// says is known although every step costs what it always costs: token `t` is followed by the next of its
-/// `cycle` neighbours, because attention and feed-forward add nothing to the residual stream, and a head of its
-/// own has the rows of the table in the order of the cycle.
+/// Writes a whole file of this shape and returns its size in bytes. With a `cycle`, what a model of this
+/// shape says is known although every step costs what it always costs: token `t` is followed by the next of
+/// its `cycle` neighbours, because attention and feed-forward add nothing to the residual stream, and a head
+/// of its own has the rows of the table in the order of the cycle.
 ///
 /// # Errors
 /// [`SynthError`] when shape and types do not go together or writing fails.

@@ -82,7 +82,7 @@ impl From<HttpError> for Failure {
     fn from(error: HttpError) -> Self {
         let kind = match error {
             HttpError::Cancelled => FailureKind::Cancelled,
-            HttpError::Address { .. } => FailureKind::Request,
+            HttpError::Address { .. } | HttpError::Header { .. } => FailureKind::Request,
             _ => FailureKind::Server,
         };
         Self::new(kind, &error)

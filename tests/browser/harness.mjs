@@ -10,6 +10,7 @@ import { flawedServer } from "./flaws.mjs";
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 export const ROOT = path.resolve(HERE, "../..");
 export const DIST = path.join(ROOT, "host-web/dist");
+export const SDK = path.join(ROOT, "host-web/sdk/dist");
 
 const require = createRequire(path.join(ROOT, "host-web/package.json"));
 const { chromium } = require("playwright-core");
@@ -33,7 +34,8 @@ export function launch() {
 
 /** A browser and a server of the page and of `models`, to be closed after the tests. */
 export async function stage(models) {
-  const server = await flawedServer({ "/": DIST, "/models/": models });
+  const pages = path.join(HERE, "pages");
+  const server = await flawedServer({ "/": DIST, "/sdk/": SDK, "/pages/": pages, "/models/": models });
   const browser = await launch();
   const { port } = server.address();
   return {

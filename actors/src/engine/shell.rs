@@ -16,7 +16,7 @@ use fanlight_messages::protocol::telemetry::RecordSample;
 
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
-use super::prompt::{PreparedReply, prepare};
+use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
 use crate::kit::{
@@ -39,6 +39,10 @@ pub enum EngineMail {
     Reset(Asked<Reset>),
     /// See [`Unload`].
     Unload(Asked<Unload>),
+    /// See [`Tokenize`].
+    Tokenize(Asked<Tokenize>),
+    /// See [`Detokenize`].
+    Detokenize(Asked<Detokenize>),
 }
 
 impl Mail for EngineMail {
@@ -59,7 +63,7 @@ macro_rules! from_asked {
         }
     )*};
 }
-from_asked!(Cancel, Reset, Unload);
+from_asked!(Cancel, Reset, Unload, Tokenize, Detokenize);
 
 /// Whom the engine asks and tells.
 #[derive(Clone)]
@@ -120,6 +124,14 @@ pub async fn engine(
                 None
             }
             EngineMail::Unload(asked) => Some(Interrupt::Unload(asked)),
+            EngineMail::Tokenize(asked) => {
+                asked.reply.send(tokenize(&asked.request, engine.model.as_ref()));
+                None
+            }
+            EngineMail::Detokenize(asked) => {
+                asked.reply.send(detokenize(&asked.request, engine.model.as_ref()));
+                None
+            }
         };
         match interrupt {
             Some(Interrupt::Cancel(asked)) => asked.reply.send(()),
@@ -145,6 +157,8 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Load(asked, ..)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Generate(asked, _)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Detokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
     }
     None
 }

@@ -131,6 +131,26 @@ fn f05_a_reused_prefix_gives_what_a_cold_run_gives() {
 }
 
 #[test]
+fn text_becomes_ids_and_text_again() {
+    with_engine(9, |rig, _| async move {
+        let text = |text: &str| TokenizeInput::Text {
+            text: text.into(),
+            recognise_control: false,
+            add_begin: false,
+        };
+        let ids = rig.handle.tokenize(text("the light of the house")).await.unwrap();
+        assert!(!ids.is_empty());
+        assert_eq!(rig.handle.detokenize(ids.to_vec()).await.unwrap(), "the light of the house");
+        let prompt = TokenizeInput::Prompt(Prompt::Ids([1, 2].as_slice().into()));
+        assert_eq!(*rig.handle.tokenize(prompt).await.unwrap(), [1, 2]);
+        let unknown = rig.handle.detokenize(vec![u32::MAX]).await;
+        assert!(matches!(unknown, Err(GenerateError::TokenId { id: u32::MAX, .. })), "{unknown:?}");
+        rig.handle.unload().await.unwrap();
+        assert_eq!(rig.handle.tokenize(text("x")).await, Err(GenerateError::NoModel));
+    });
+}
+
+#[test]
 fn stats_add_up() {
     with_engine(8, |rig, _| async move {
         let ended = rig.check_reply(request(&prompt(100, 2), 41)).await;

@@ -11,5 +11,5 @@ export type { ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatCo
 export type { Adapter, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
 export { MAX_TOKENS_DEFAULT } from "./requests.js";
 export type { GenerateOptions, Message, PlainPrompt, PromptInput } from "./requests.js";
-export { hub } from "./sources.js";
-export type { FileSource, ModelSource, UrlSource } from "./sources.js";
+export { findModels, hub } from "./sources.js";
+export type { FileSource, FoundModel, ModelSource, UrlSource } from "./sources.js";

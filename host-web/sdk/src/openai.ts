@@ -215,7 +215,7 @@ export class Completions {
 }
 
 function statusOf({ code }: FanlightError): number {
-  if (code === "request" || code === "unsupported") return 400;
+  if (code === "request" || code === "unsupported" || code === "prompt-too-long") return 400;
   if (code === "busy") return 429;
   if (code === "no-model" || code === "model-replaced") return 404;
   return 500;

@@ -31,7 +31,9 @@ export class Writer {
   private finished = 0;
   private shown: Promise<void> | null = null;
 
-  constructor(readonly id: string) {}
+  constructor(readonly id: string) {
+    this.open.className = "open";
+  }
 
   /** The element that shows it; what came before is shown at once. */
   attach(place: HTMLElement): void {

@@ -196,17 +196,21 @@ export class Fanlight {
     throw new FanlightError("no-model", "no model is loaded: load one first");
   }
 
-  /** Generates a reply to a conversation, or continues plain text. It begins at once. */
+  /**
+   * Generates a reply to a conversation, or continues plain text. It begins at once; every failure, also that of
+   * an impossible request, is told by the reply.
+   */
   generate(input: PromptInput, options: GenerateOptions = {}): Generation {
-    const { info } = this.needed();
-    const request = replyRequest(input, options);
+    const { loaded } = this;
     let isStopped = false;
     let stopAsked: Stop | null = null;
     return new Generation({
-      contextLength: info.contextLength,
-      kvBytes: info.plan.kvBytes,
-      peakGpuBytes: info.gpuBytes,
+      contextLength: loaded?.info.contextLength ?? 0,
+      kvBytes: loaded?.info.plan.kvBytes ?? 0,
+      peakGpuBytes: loaded?.info.gpuBytes ?? 0,
       run: async (heard) => {
+        this.needed();
+        const request = replyRequest(input, options);
         if (isStopped) throw new FanlightError("cancelled", "the reply was stopped before it began");
         return await this.askModel("generate", { request }, (event) => "phase" in event ? undefined : heard(event),
           (stop) => {

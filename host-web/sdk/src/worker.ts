@@ -203,13 +203,20 @@ function isFailure(thrown: unknown): thrown is WorkerFailure {
   return typeof thrown === "object" && thrown !== null && "kind" in thrown && "message" in thrown;
 }
 
+/** Why something broke that is no failure of the engine; a policy is told with what to change about it. */
+function reasonOf(thrown: unknown): string {
+  const text = String(thrown);
+  const isForbidden = /content security policy/i.test(text) && !text.includes("wasm-unsafe-eval");
+  return isForbidden ? `${text}; add 'wasm-unsafe-eval' to script-src in the policy sent with the worker` : text;
+}
+
 async function serve(id: number, answering: Promise<Answer>): Promise<void> {
   try {
     tell({ type: "answer", id, answer: await answering });
   } catch (thrown) {
     // What is no failure of the engine is a trap, or a module that could not be fetched or compiled.
     if (isFailure(thrown)) tell({ type: "failure", id, failure: thrown });
-    else crash(String(thrown));
+    else crash(reasonOf(thrown));
   }
 }
 

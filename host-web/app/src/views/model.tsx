@@ -162,7 +162,7 @@ function AddressForm() {
         <input id="address" type="text" inputMode="url" spellcheck={false} autocomplete="off" value={text}
           placeholder="https://…/model.gguf" onInput={(event) => setText(event.currentTarget.value)} />
       </label>
-      <button type="submit" disabled={isBusy.value || text.trim() === ""}><Icon name="link" /> Look</button>
+      <button type="submit" disabled={isBusy.value || text.trim() === ""}><Icon name="link" /> Inspect</button>
     </form>
   );
 }
@@ -265,11 +265,12 @@ function Steps() {
 }
 
 export function Welcome() {
+  const isChosen = chosen.value !== null || activity.value === "loading" || activity.value === "inspecting";
   return (
     <div class="welcome">
       <Fan size="large" />
-      <h2>A language model on your own GPU</h2>
-      <p class="lead">It runs in this page. What you write stays on this computer.</p>
+      <h2>{isChosen ? "Bringing a model in" : "A language model on your own GPU"}</h2>
+      {!isChosen && <p class="lead">It runs in this page. What you write stays on this computer.</p>}
       <Steps />
     </div>
   );

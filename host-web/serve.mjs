@@ -1,6 +1,6 @@
 // Serves the built page on this computer only:
-// `node serve.mjs [--port N] [--models FOLDER] [--default FILE]`, the last a file of that folder that the page
-// offers. Any static server with ranges and the right media types does as well.
+// `node serve.mjs [--port N] [--models FOLDER] [--default FILE]`, the last a file of that folder that the
+// page offers. Any static server with ranges and the right media types does as well.
 
 import fs from "node:fs";
 import http from "node:http";
@@ -70,17 +70,23 @@ export function sendFile(request, response, file) {
     response.end();
     return;
   }
-  fs.createReadStream(file, { start, end }).on("error", () => response.destroy()).pipe(response);
+  fs.createReadStream(file, { start, end })
+    .on("error", () => response.destroy())
+    .pipe(response);
 }
 
 /** What the page offers to load: the text of its `config.json`. */
 export function configOf(folder, name) {
   const { size } = fs.statSync(path.join(folder, name));
   const note = "Small, and loaded from this computer";
-  return JSON.stringify({ defaultModel: { name, url: `models/${encodeURIComponent(name)}`, bytes: size, note } });
+  return JSON.stringify({
+    defaultModel: { name, url: `models/${encodeURIComponent(name)}`, bytes: size, note },
+  });
 }
 
-/** Serves folders by the first part of the address; "/" is the page. With `config`, that is its `config.json`. */
+/**
+ * Serves folders by the first part of the address; "/" is the page. With `config`, that is its `config.json`.
+ */
 export function pageServer(folders, config = null) {
   return http.createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
@@ -88,7 +94,8 @@ export function pageServer(folders, config = null) {
       response.writeHead(200, { "content-type": TYPES[".json"], "cache-control": "no-cache" }).end(config);
       return;
     }
-    const mount = Object.keys(folders).filter((name) => pathname.startsWith(name))
+    const mount = Object.keys(folders)
+      .filter((name) => pathname.startsWith(name))
       .sort((a, b) => b.length - a.length)[0];
     const rest = mount === undefined ? "" : pathname.slice(mount.length) || "index.html";
     const file = mount === undefined ? null : fileAt(folders[mount], rest);

@@ -1,12 +1,17 @@
-// Keeps the page's own files, so that it opens without a network. Models are not its business: they lie in the
-// origin's file system. The list and the version are filled in when the page is built.
+// Keeps the page's own files, so that it opens without a network. Models are not its business: they lie in
+// the origin's file system. The list and the version are filled in when the page is built.
 
 const VERSION = "%VERSION%";
 const FILES = [/* FILES */];
 const CACHE = `fanlight-page-${VERSION}`;
 
 self.addEventListener("install", (event) => {
-  event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
+  event.waitUntil(
+    caches
+      .open(CACHE)
+      .then((cache) => cache.addAll(FILES))
+      .then(() => self.skipWaiting()),
+  );
 });
 
 self.addEventListener("activate", (event) => {
@@ -29,13 +34,16 @@ async function answer(request) {
       throw error;
     });
   }
-  return (await cache.match(request, { ignoreSearch: true })) ?? await fetch(request);
+  return (await cache.match(request, { ignoreSearch: true })) ?? (await fetch(request));
 }
 
 self.addEventListener("fetch", (event) => {
   const { request } = event;
   const isOwn = request.url.startsWith(self.registration.scope) && request.method === "GET";
-  const isFile = isOwn && !request.headers.has("range")
-    && (request.mode === "navigate" || FILES.some((file) => new URL(file, self.registration.scope).href === request.url));
+  const isFile =
+    isOwn &&
+    !request.headers.has("range") &&
+    (request.mode === "navigate" ||
+      FILES.some((file) => new URL(file, self.registration.scope).href === request.url));
   if (isFile) event.respondWith(answer(request));
 });

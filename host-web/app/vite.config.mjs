@@ -17,8 +17,14 @@ const CONNECT = process.env.FANLIGHT_CONNECT ?? "https: http://localhost:* http:
 /** The page's policy; docs/embedding.md explains it. */
 function policy() {
   return [
-    "default-src 'self'", "script-src 'self' 'wasm-unsafe-eval'", `connect-src 'self' ${CONNECT}`.trim(),
-    "img-src 'self' data:", "frame-src 'none'", "object-src 'none'", "base-uri 'none'", "form-action 'none'",
+    "default-src 'self'",
+    "script-src 'self' 'wasm-unsafe-eval'",
+    `connect-src 'self' ${CONNECT}`.trim(),
+    "img-src 'self' data:",
+    "frame-src 'none'",
+    "object-src 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
   ].join("; ");
 }
 
@@ -35,14 +41,21 @@ const offline = {
   closeBundle() {
     const dist = path.join(HERE, "../dist");
     const all = fs.readdirSync(dist, { recursive: true, withFileTypes: true });
-    const files = all.filter((entry) => entry.isFile() && entry.name !== "sw.js" && entry.name !== "config.json")
-      .map((entry) => path.relative(dist, path.join(entry.parentPath ?? entry.path, entry.name)).replaceAll("\\", "/"));
+    const files = all
+      .filter((entry) => entry.isFile() && entry.name !== "sw.js" && entry.name !== "config.json")
+      .map((entry) =>
+        path.relative(dist, path.join(entry.parentPath ?? entry.path, entry.name)).replaceAll("\\", "/"),
+      );
     const script = fs.readFileSync(path.join(HERE, "sw.js"), "utf8");
     // Names of assets hold a hash of their content; those of the page do not, so its text counts.
     const page = fs.readFileSync(path.join(dist, "index.html"), "utf8");
-    const version = [...files, page].join("\n").split("")
-      .reduce((hash, character) => (Math.imul(hash, 31) + character.charCodeAt(0)) >>> 0, 7).toString(16);
-    const filled = script.replace('"%VERSION%"', JSON.stringify(version))
+    const version = [...files, page]
+      .join("\n")
+      .split("")
+      .reduce((hash, character) => (Math.imul(hash, 31) + character.charCodeAt(0)) >>> 0, 7)
+      .toString(16);
+    const filled = script
+      .replace('"%VERSION%"', JSON.stringify(version))
       .replace("[/* FILES */]", JSON.stringify(["./", ...files.filter((file) => file !== "index.html")]));
     fs.writeFileSync(path.join(dist, "sw.js"), filled);
   },

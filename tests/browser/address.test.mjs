@@ -71,7 +71,10 @@ test("e01: of refused addresses nothing is kept, and a good one works", async ()
     assert.match((await visit.load(`/flaw/${flaw}/${name}`)).code, /^(server|source)$/);
   }
   const kept = await visit.run(() => engine.stored());
-  assert.deepEqual(kept.filter(({ keptBytes }) => keptBytes > 0), []);
+  assert.deepEqual(
+    kept.filter(({ keptBytes }) => keptBytes > 0),
+    [],
+  );
   for (const { url } of kept) await visit.run((at) => engine.forget(at), url);
   const { value } = await visit.load(`/models/${name}`, PLAIN);
   assert.equal(value?.name, "tiny llama");
@@ -96,13 +99,16 @@ test("e16: an address that expires is renewed at the original", async () => {
 test("a missing file, an address that is none, and one of the hub's that names no file", async () => {
   assert.match((await visit.load("/models/absent.gguf")).message, /404.*no such file/);
   assert.match((await visit.load("file:///x.gguf")).message, /is no web address/);
-  const found = await visit.run(() => [sdk.hub("a/b/c d.gguf").url, (() => {
-    try {
-      return sdk.hub("a/b");
-    } catch (error) {
-      return error.code;
-    }
-  })()]);
+  const found = await visit.run(() => [
+    sdk.hub("a/b/c d.gguf").url,
+    (() => {
+      try {
+        return sdk.hub("a/b");
+      } catch (error) {
+        return error.code;
+      }
+    })(),
+  ]);
   assert.deepEqual(found, ["https://huggingface.co/a/b/resolve/main/c%20d.gguf", "request"]);
 });
 
@@ -139,13 +145,14 @@ test("a kept model needs no server, and a damaged part of it is fetched again", 
 });
 
 test("e05: a full disk is told, and the model runs without being kept", async () => {
-  const load = () => visit.run(async (url) => {
-    const told = [];
-    const leave = engine.subscribe((event) => event.type === "warning" && told.push(event.warning));
-    const { value } = await outcome(engine.load(url, { contextLength: 512 }));
-    leave();
-    return { told, name: value?.name, kept: await engine.stored() };
-  }, `/models/${name}`);
+  const load = () =>
+    visit.run(async (url) => {
+      const told = [];
+      const leave = engine.subscribe((event) => event.type === "warning" && told.push(event.warning));
+      const { value } = await outcome(engine.load(url, { contextLength: 512 }));
+      leave();
+      return { told, name: value?.name, kept: await engine.stored() };
+    }, `/models/${name}`);
   await inWorker(() => {
     const { prototype } = FileSystemSyncAccessHandle;
     globalThis.realWrite = prototype.write;
@@ -154,6 +161,7 @@ test("e05: a full disk is told, and the model runs without being kept", async ()
       return globalThis.realWrite.call(this, bytes, where);
     };
   });
+  await visit.run(() => engine.unload());
   const full = await load();
   await visit.run(() => engine.unload());
   await inWorker(() => {

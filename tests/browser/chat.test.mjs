@@ -1,4 +1,5 @@
-// The chat page, driven as a visitor would: choose a model, ask, read, stop, branch, keep, export, go offline.
+// The chat page, driven as a visitor would: choose a model, ask, read, stop, branch, keep, export, go
+// offline.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -25,14 +26,15 @@ before(async () => {
 after(async () => on?.close());
 
 /** Keeps what the page asks its worker for. */
-const keepRequests = (to) => to.addInitScript(() => {
-  globalThis.asked = [];
-  const { postMessage } = Worker.prototype;
-  Worker.prototype.postMessage = function keeping(message, ...rest) {
-    globalThis.asked.push(message);
-    return postMessage.call(this, message, ...rest);
-  };
-});
+const keepRequests = (to) =>
+  to.addInitScript(() => {
+    globalThis.asked = [];
+    const { postMessage } = Worker.prototype;
+    Worker.prototype.postMessage = function keeping(message, ...rest) {
+      globalThis.asked.push(message);
+      return postMessage.call(this, message, ...rest);
+    };
+  });
 
 /** What the page would write into an exported file. */
 async function exported() {
@@ -48,8 +50,15 @@ async function findings() {
   // Run by the debugger, as the page's own policy forbids scripts from elsewhere.
   await page.evaluate(fs.readFileSync(axe, "utf8"));
   const { violations } = await page.evaluate(() => globalThis.axe.run());
-  return violations.filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ").slice(0, 200)}`);
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(
+      ({ id, nodes }) =>
+        `${id}: ${nodes
+          .map(({ html }) => html)
+          .join(" ")
+          .slice(0, 200)}`,
+    );
 }
 
 test("an unsupported file is explained, and a good one shows its card before it is loaded", async () => {
@@ -61,7 +70,8 @@ test("an unsupported file is explained, and a good one shows its card before it 
   if (await again.isVisible()) await again.click();
   await page.locator("#files:enabled").setInputFiles(model);
   const card = await page.locator("#card").innerText();
-  for (const text of [/tiny llama/, /llama/, /Q8_0 \d+ %/, /On the GPU\s+[\d.]+ MB/, /on top/]) assert.match(card, text);
+  for (const text of [/tiny llama/, /llama/, /Q8_0 \d+ %/, /On the GPU\s+[\d.]+ MB/, /on top/])
+    assert.match(card, text);
   await page.locator("#load").click();
   await page.locator("#question").waitFor();
   assert.match(await page.locator("#adapter").innerText(), /swiftshader.*processor/i);
@@ -79,20 +89,23 @@ test("an answer grows on the page, at most once per frame, and its line tells th
     requestAnimationFrame(count);
     new MutationObserver(() => {
       const { length } = document.querySelector(".answer[aria-busy=true] .text")?.textContent ?? "";
-      if (length !== globalThis.changes.at(-1)?.length) globalThis.changes.push({ length, frame: globalThis.frames });
+      if (length !== globalThis.changes.at(-1)?.length)
+        globalThis.changes.push({ length, frame: globalThis.frames });
     }).observe(document.getElementById("log"), { childList: true, subtree: true, characterData: true });
   });
   const { note } = await visit.ask("the light of the house");
   const changes = await page.evaluate(() => globalThis.changes);
   assert.ok(changes.length >= 4, `${changes.length} changes`);
-  const busiest = Math.max(...changes.map(({ frame }) => changes.filter((other) => other.frame === frame).length));
+  const busiest = Math.max(
+    ...changes.map(({ frame }) => changes.filter((other) => other.frame === frame).length),
+  );
   assert.ok(busiest <= 2, `${busiest} changes between two frames`);
   assert.match(note, /[\d.]+ tokens\/s/);
   assert.match(note, /Cut at the most tokens/);
   assert.equal(await page.locator("#log").getAttribute("aria-live"), "polite");
 });
 
-test("e08: stopped by button and by key, an answer keeps its text, and the next question is answered", async () => {
+test("e08: stopped by button and by key, an answer keeps its text, and the next one comes", async () => {
   await visit.setting("tokens", 400);
   for (const stop of [() => page.locator("#stop").click(), () => page.keyboard.press("Escape")]) {
     await visit.send("the light");
@@ -104,7 +117,10 @@ test("e08: stopped by button and by key, an answer keeps its text, and the next 
   await visit.ask("and then");
   const [conversation] = await exported();
   const said = conversation.entries.filter(({ role }) => role === "assistant");
-  assert.deepEqual(said.map(({ ending }) => ending), ["length", "cancelled", "cancelled", "length"]);
+  assert.deepEqual(
+    said.map(({ ending }) => ending),
+    ["length", "cancelled", "cancelled", "length"],
+  );
   assert.ok(said.every(({ content }) => content.length > 0));
 });
 
@@ -126,7 +142,7 @@ test("answers are made again and questions edited as branches", async () => {
   await page.locator(".answer").last().getByText("2 of 2").waitFor();
 });
 
-test("f07, f10: a conversation that is too long is given back, or goes on without its oldest turns", async () => {
+test("f07, f10: what is too long is given back, or goes on without its oldest turns", async () => {
   await page.locator("#new").click();
   await visit.ask("first ".repeat(40));
   await visit.send("second ".repeat(60));
@@ -146,8 +162,11 @@ test("instructions and a text to go by reach the model", async () => {
   await page.locator("#grounding").fill("The keeper wrote to the sea.");
   await page.locator("#grounding").blur();
   await visit.ask("what?");
-  const turns = await page.evaluate(() => globalThis.asked.findLast(({ question }) => question?.name === "generate")
-    .question.request.prompt.turns);
+  const turns = await page.evaluate(
+    () =>
+      globalThis.asked.findLast(({ question }) => question?.name === "generate").question.request.prompt
+        .turns,
+  );
   assert.deepEqual(turns[0], { role: "system", content: "Be brief." });
   assert.match(turns[1].content, /The keeper wrote to the sea\.[^]*what\?$/);
   await visit.setting("system", "");
@@ -156,13 +175,27 @@ test("instructions and a text to go by reach the model", async () => {
 });
 
 test("hostile markdown does nothing, and code can be copied", async () => {
-  const text = "# Title\n\n<img src=x onerror=\"globalThis.hit = 1\"><script>globalThis.hit = 1</script>\n\n"
-    + "[bad](javascript:globalThis.hit=1) [good](https://example.org/)\n\n```js\nlet a = 1;\n```\n\n| a |\n|---|\n| b |";
-  const conversation = { id: "x", title: "Hostile", created: 1, changed: 1, leaf: "2", grounding: "", entries: [
-    { id: "1", parent: null, role: "user", content: "<b>hi</b>" },
-    { id: "2", parent: "1", role: "assistant", content: text, ending: "stop" }] };
+  const text =
+    '# Title\n\n<img src=x onerror="globalThis.hit = 1"><script>globalThis.hit = 1</script>\n\n' +
+    "[bad](javascript:globalThis.hit=1) [good](https://example.org/)\n\n" +
+    "```js\nlet a = 1;\n```\n\n| a |\n|---|\n| b |";
+  const conversation = {
+    id: "x",
+    title: "Hostile",
+    created: 1,
+    changed: 1,
+    leaf: "2",
+    grounding: "",
+    entries: [
+      { id: "1", parent: null, role: "user", content: "<b>hi</b>" },
+      { id: "2", parent: "1", role: "assistant", content: text, ending: "stop" },
+    ],
+  };
   const file = path.join(folder, "hostile.json");
-  fs.writeFileSync(file, JSON.stringify({ format: "fanlight-conversations", version: 1, conversations: [conversation] }));
+  fs.writeFileSync(
+    file,
+    JSON.stringify({ format: "fanlight-conversations", version: 1, conversations: [conversation] }),
+  );
   await page.locator("#import").setInputFiles(file);
   const answer = page.locator(".answer .text");
   await answer.getByRole("heading", { name: "Title" }).waitFor();
@@ -178,7 +211,7 @@ test("hostile markdown does nothing, and code can be copied", async () => {
   await page.locator(".notice .icon-button").click();
 });
 
-test("nothing serious for screen readers and keyboards, nothing wider than a phone, in either theme", async () => {
+test("no serious finding of axe, and nothing wider than a phone, in either theme", async () => {
   const check = async (what) => assert.deepEqual(await findings(), [], what);
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
@@ -204,12 +237,16 @@ test("nothing serious for screen readers and keyboards, nothing wider than a pho
 test("a killed worker is told, and the next question loads the model once more", async () => {
   await page.locator("#new").click();
   const [worker] = page.workers();
-  await worker.evaluate(() => { setTimeout(() => { throw new Error("struck by lightning"); }); });
+  await worker.evaluate(() => {
+    setTimeout(() => {
+      throw new Error("struck by lightning");
+    });
+  });
   assert.match(await page.locator(".notice.error").innerText(), /struck by lightning/);
   assert.ok((await visit.ask("the light")).text.length > 0);
 });
 
-test("conversations stay when the page is opened again, also without a network; nothing was sent elsewhere", async () => {
+test("conversations stay when the page is opened again without a network", async () => {
   const before = (await exported()).length;
   await page.evaluate(() => navigator.serviceWorker.ready);
   await page.context().setOffline(true);

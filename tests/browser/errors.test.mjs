@@ -41,8 +41,14 @@ test("a02: a truncated file", async () => {
 });
 
 test("a11: an empty file, and one that ends in its header", async () => {
-  await refuses(changed(folder, "empty.gguf", model, () => Buffer.alloc(0)), /empty\.gguf/);
-  await refuses(changed(folder, "head.gguf", model, (bytes) => bytes.subarray(0, 23)), /head\.gguf/);
+  await refuses(
+    changed(folder, "empty.gguf", model, () => Buffer.alloc(0)),
+    /empty\.gguf/,
+  );
+  await refuses(
+    changed(folder, "head.gguf", model, (bytes) => bytes.subarray(0, 23)),
+    /head\.gguf/,
+  );
 });
 
 test("a09: a big-endian file", async () => {
@@ -74,7 +80,10 @@ test("models are found in a folder by their first bytes, split ones as one", asy
     const models = await sdk.findModels(picked);
     return models.map(({ path, files, bytes }) => [path, files.length, bytes > 100_000]);
   });
-  assert.deepEqual(found, [["parts.gguf", 3, true], ["sha256-0123abcd", 1, true]]);
+  assert.deepEqual(found, [
+    ["parts.gguf", 3, true],
+    ["sha256-0123abcd", 1, true],
+  ]);
 });
 
 test("a second model takes the place of the first", async () => {

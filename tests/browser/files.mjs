@@ -37,7 +37,9 @@ export function synthetic(folder, shape, type) {
 /** What the command line answers, on the machine's own adapter: the last line of its report. */
 export function nativeReply(model, prompt, { tokens, raw = false }) {
   const args = ["run", model, "--prompt", prompt, "--max-tokens", String(tokens), "--json"];
-  const lines = runTool("fanlight-native", "fanlight", raw ? [...args, "--raw"] : args).trim().split("\n");
+  const lines = runTool("fanlight-native", "fanlight", raw ? [...args, "--raw"] : args)
+    .trim()
+    .split("\n");
   return JSON.parse(lines.at(-1));
 }
 

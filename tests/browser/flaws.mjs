@@ -31,7 +31,9 @@ const FLAWS = {
   /** The whole file for every range. */
   whole: ({ response, file }) => {
     response.writeHead(200, { "content-length": fs.statSync(file).size });
-    fs.createReadStream(file).on("error", () => response.destroy()).pipe(response);
+    fs.createReadStream(file)
+      .on("error", () => response.destroy())
+      .pipe(response);
     response.on("close", () => response.destroy());
   },
   /** Another range of the same length, and it says so. */
@@ -112,8 +114,8 @@ function workerOf(folders, pathname) {
 }
 
 /**
- * A server of `folders` that sends `headers` with everything; its `requests` collects method, address, range and
- * token of every request for a model.
+ * A server of `folders` that sends `headers` with everything; its `requests` collects method, address, range
+ * and token of every request for a model.
  */
 export async function flawedServer(folders, headers = {}) {
   const page = pageServer(folders);

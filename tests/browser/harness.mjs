@@ -1,7 +1,7 @@
 // Starts headless Chromium on the software adapter and a server of the built page and SDK, and drives both.
 //
-// A model's first load in a page takes a quarter of a minute here: pipelines are compiled for a processor. Later
-// loads on the same device take a moment, so tests share a page where their subject allows.
+// A model's first load in a page takes a quarter of a minute here: pipelines are compiled for a processor.
+// Later loads on the same device take a moment, so tests share a page where their subject allows.
 
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -21,9 +21,15 @@ const { chromium } = require("playwright-core");
 export const PATIENCE_MS = 300_000;
 
 const FLAGS = [
-  "--headless=new", "--no-sandbox", "--disable-gpu-sandbox", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-  "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+  "--headless=new",
+  "--no-sandbox",
+  "--disable-gpu-sandbox",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--enable-unsafe-webgpu",
+  "--use-webgpu-adapter=swiftshader",
 ];
 
 /** A browser; one that does not start is a failure, never a skipped test. */
@@ -35,9 +41,9 @@ export function launch() {
 }
 
 /** A server of the page, the SDK and `models` that sends `headers` with everything. */
-export function serve(models, headers = {}) {
+export function serve(models, headers = {}, root = DIST) {
   const pages = path.join(HERE, "pages");
-  return flawedServer({ "/": DIST, "/sdk/": SDK, "/pages/": pages, "/models/": models }, headers);
+  return flawedServer({ "/": root, "/sdk/": SDK, "/pages/": pages, "/models/": models }, headers);
 }
 
 /** A browser and a server of the page and of `models`, to be closed after the tests. */
@@ -63,7 +69,7 @@ export async function stage(models) {
 export function beforeWorker(page, text) {
   return page.route(/\/(sdk|assets)\/worker[^/]*\.js$/, async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, body: text + await response.text() });
+    await route.fulfill({ response, body: text + (await response.text()) });
   });
 }
 
@@ -127,26 +133,36 @@ export class SdkVisit extends Visit {
       document.body.innerHTML = '<input type="file" multiple>';
     });
     await this.page.locator("input").setInputFiles(paths);
-    await this.run(() => { globalThis.picked = [...document.querySelector("input").files]; });
+    await this.run(() => {
+      globalThis.picked = [...document.querySelector("input").files];
+    });
   }
 
   /** Loads an address; the outcome. */
   load(url, options = {}) {
-    return this.run(([from, how]) => outcome(engine.load(from, how)), [url, { contextLength: 512, ...options }]);
+    return this.run(
+      ([from, how]) => outcome(engine.load(from, how)),
+      [url, { contextLength: 512, ...options }],
+    );
   }
 
   /** Replies to a plain prompt: ids, text, and the last event. */
   reply(prompt, options = {}) {
-    return this.run(async ([text, how]) => {
-      const all = await events(engine.generate({ prompt: text, parseSpecial: true }, how));
-      const of = (type) => all.filter((event) => event.type === type);
-      return {
-        ids: of("token").flatMap(({ ids }) => ids),
-        text: of("text").map(({ delta }) => delta).join(""),
-        last: all.at(-1),
-        seqs: all.map(({ seq }) => seq),
-      };
-    }, [prompt, options]);
+    return this.run(
+      async ([text, how]) => {
+        const all = await events(engine.generate({ prompt: text, parseSpecial: true }, how));
+        const of = (type) => all.filter((event) => event.type === type);
+        return {
+          ids: of("token").flatMap(({ ids }) => ids),
+          text: of("text")
+            .map(({ delta }) => delta)
+            .join(""),
+          last: all.at(-1),
+          seqs: all.map(({ seq }) => seq),
+        };
+      },
+      [prompt, options],
+    );
   }
 }
 

@@ -1,5 +1,6 @@
-// Put before the worker's script by the test server. Pipelines are kept, so that a device compiles each only once: the
-// software adapter needs a quarter of a minute for those of a model. Buffers are counted, devices remembered.
+// Put before the worker's script by the test server. Pipelines are kept, so that a device compiles each only
+// once: the software adapter needs a quarter of a minute for those of a model. Buffers are counted, devices
+// remembered.
 {
   const kept = [];
   const seen = { bytes: 0, devices: [] };

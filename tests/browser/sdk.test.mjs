@@ -41,16 +41,23 @@ test("a reply has the ids of the command line, and its events add up", async () 
   const native = nativeReply(model, PROMPT, { tokens: 24, raw: true });
   assert.deepEqual(ids, native.output_ids);
   assert.equal(text, native.text);
-  assert.deepEqual(seqs, seqs.map((_, index) => index));
+  assert.deepEqual(
+    seqs,
+    seqs.map((_, index) => index),
+  );
   assert.equal(last.type, "done");
   assert.equal(last.reason, "length");
   const { stats } = last;
   assert.equal(stats.tokens, 24);
   assert.equal(stats.contextLength, 512);
-  assert.ok(stats.firstTokenMs > 0 && stats.tokensPerSecond > 0 && stats.prefillMs > 0 && stats.tokensPerStep === 1);
+  assert.ok(
+    stats.firstTokenMs > 0 && stats.tokensPerSecond > 0 && stats.prefillMs > 0 && stats.tokensPerStep === 1,
+  );
   assert.ok(stats.peakGpuBytes > stats.kvBytes && stats.kvBytes > 0);
-  const whole = await visit.run((prompt) => engine.generate({ prompt, parseSpecial: true }, { maxTokens: 24 }).text(),
-    PROMPT);
+  const whole = await visit.run(
+    (prompt) => engine.generate({ prompt, parseSpecial: true }, { maxTokens: 24 }).text(),
+    PROMPT,
+  );
   assert.equal(whole, native.text);
   const narrow = await visit.run(() => outcome(engine.generate({ prompt: "x" }, { width: 3 }).text()));
   assert.match(narrow.message, /width of 3 asked for/);
@@ -74,8 +81,12 @@ test("text and ids go both ways, and half characters are never shown", async () 
   const found = await visit.run(async (said) => {
     const ids = await engine.tokenize(said);
     const pieces = await events(engine.generate({ prompt: said }, { maxTokens: 24 }));
-    return { ids: [...ids], again: await engine.detokenize(ids), count: await engine.countTokens(said),
-      broken: pieces.filter((event) => event.type === "text" && !event.delta.isWellFormed()).length };
+    return {
+      ids: [...ids],
+      again: await engine.detokenize(ids),
+      count: await engine.countTokens(said),
+      broken: pieces.filter((event) => event.type === "text" && !event.delta.isWellFormed()).length,
+    };
   }, text);
   assert.equal(found.again, text);
   assert.equal(found.count, found.ids.length);
@@ -102,12 +113,14 @@ test("e08: leaving the loop, stopping and aborting each end a reply, and the nex
     seen.prefill = await outcome(reading.text());
     const decode = new AbortController();
     const all = [];
-    seen.decode = await outcome((async () => {
-      for await (const event of engine.generate(turns, { ...long, signal: decode.signal })) {
-        all.push(event.type);
-        if (event.type === "token") decode.abort();
-      }
-    })());
+    seen.decode = await outcome(
+      (async () => {
+        for await (const event of engine.generate(turns, { ...long, signal: decode.signal })) {
+          all.push(event.type);
+          if (event.type === "token") decode.abort();
+        }
+      })(),
+    );
     seen.last = all.at(-1);
     const stopped = engine.generate(turns, long);
     const reader = stopped.getReader();
@@ -142,7 +155,9 @@ test("e11: a reader that pauses holds the engine up, and nothing piles up", asyn
     const generation = engine.generate({ prompt: "the light" }, { maxTokens: 300 });
     const reader = generation.getReader();
     const next = async () => (await reader.read()).value;
-    for (let event = await next(); event.type !== "token"; event = await next()) { /* on to the first */ }
+    for (let event = await next(); event.type !== "token"; event = await next()) {
+      /* on to the first */
+    }
     // The engine would have finished long before.
     await new Promise((done) => setTimeout(done, 4000));
     const started = performance.now();
@@ -162,10 +177,14 @@ test("e11: a reader that pauses holds the engine up, and nothing piles up", asyn
 test("f07: limits are told with both numbers, also for the longest message", async () => {
   const found = await visit.run(async () => {
     const ask = (content) => outcome(engine.generate([{ role: "user", content }], { maxTokens: 1 }).text());
-    return [await ask("a".repeat(1_048_576)), await ask("a".repeat(1_048_577)), await ask("light ".repeat(600)),
+    return [
+      await ask("a".repeat(1_048_576)),
+      await ask("a".repeat(1_048_577)),
+      await ask("light ".repeat(600)),
       await outcome(engine.generate({ prompt: "x" }, { maxTokens: 0 }).text()),
       await outcome(engine.generate({ prompt: "x" }, { maxTokens: 1.5 }).text()),
-      await outcome(engine.generate([]).text())];
+      await outcome(engine.generate([]).text()),
+    ];
   });
   assert.equal(found[0].code, "prompt-too-long");
   assert.match(found[1].message, /1048577 characters, at most 1048576/);
@@ -198,24 +217,40 @@ test("f05: the same prompt gives the same reply, cold, warm and after others", a
 test("the client of OpenAI's own package is served without a network", async () => {
   const found = await visit.run(async () => {
     const { default: OpenAI } = await import("/models/openai.js");
-    const client = new OpenAI({ apiKey: "none", baseURL: "https://engine.invalid/v1", dangerouslyAllowBrowser: true,
-      maxRetries: 0, fetch: engine.fetch });
-    const request = { model: "tiny llama", max_tokens: 10, messages: [{ role: "developer", content: "Be brief." },
-      { role: "user", content: [{ type: "text", text: "the light" }] }] };
+    const client = new OpenAI({
+      apiKey: "none",
+      baseURL: "https://engine.invalid/v1",
+      dangerouslyAllowBrowser: true,
+      maxRetries: 0,
+      fetch: engine.fetch,
+    });
+    const request = {
+      model: "tiny llama",
+      max_tokens: 10,
+      messages: [
+        { role: "developer", content: "Be brief." },
+        { role: "user", content: [{ type: "text", text: "the light" }] },
+      ],
+    };
     const whole = await client.chat.completions.create(request);
     let streamed = "";
     let usage = null;
     const roles = [];
-    for await (const chunk of await client.chat.completions.create({ ...request, stream: true,
-      stream_options: { include_usage: true } })) {
+    for await (const chunk of await client.chat.completions.create({
+      ...request,
+      stream: true,
+      stream_options: { include_usage: true },
+    })) {
       streamed += chunk.choices[0]?.delta.content ?? "";
       if (chunk.choices[0]?.delta.role) roles.push(chunk.choices[0].delta.role);
       usage = chunk.usage ?? usage;
     }
-    const refused = await client.chat.completions.create({ ...request, tools: [{ type: "function",
-      function: { name: "f" } }] }).catch((error) => ({ status: error.status, message: error.message }));
-    const long = await client.chat.completions.create({ ...request, messages: [{ role: "user",
-      content: "light ".repeat(600) }] }).catch((error) => ({ status: error.status, code: error.code }));
+    const refused = await client.chat.completions
+      .create({ ...request, tools: [{ type: "function", function: { name: "f" } }] })
+      .catch((error) => ({ status: error.status, message: error.message }));
+    const long = await client.chat.completions
+      .create({ ...request, messages: [{ role: "user", content: "light ".repeat(600) }] })
+      .catch((error) => ({ status: error.status, code: error.code }));
     const names = [];
     for await (const { id } of client.models.list()) names.push(id);
     return { whole, streamed, usage, roles, refused, long, names };
@@ -237,7 +272,9 @@ test("e12: 20 loads and unloads leave memory as it was, and reports of them are 
   const before = await gpuBytes();
   const found = await visit.run(async (from) => {
     const heard = [];
-    const leave = engine.subscribe((event) => heard.push(event.type === "model" ? event.model?.name ?? null : event.type));
+    const leave = engine.subscribe((event) =>
+      heard.push(event.type === "model" ? (event.model?.name ?? null) : event.type),
+    );
     const bytes = [];
     for (let round = 0; round < 20; round += 1) {
       await engine.unload();
@@ -262,5 +299,8 @@ test("nothing has left the page, and a disposed engine says so", async () => {
     engine.dispose();
     return [await running, await outcome(engine.inspect("/models/x.gguf"))];
   });
-  assert.deepEqual(found.map(({ code }) => code), ["disposed", "disposed"]);
+  assert.deepEqual(
+    found.map(({ code }) => code),
+    ["disposed", "disposed"],
+  );
 });

@@ -16,7 +16,9 @@ const TOKENS = 6;
 const MARGIN_MIN = 0.5;
 let on;
 
-before(async () => { on = await stage(path.dirname(fetched(NAME))); });
+before(async () => {
+  on = await stage(path.dirname(fetched(NAME)));
+});
 after(async () => on?.close());
 
 /** Bytes that a list of requests asked for. */
@@ -41,7 +43,9 @@ test("e01: a load that was cut off goes on, and smollm2 then continues as the re
   const first = await SdkVisit.open(on, { context });
   await first.run((from) => {
     globalThis.done = 0;
-    const onProgress = (progress) => { if (progress.phase === "weights") globalThis.done = progress.done; };
+    const onProgress = (progress) => {
+      if (progress.phase === "weights") globalThis.done = progress.done;
+    };
     void engine.load(from, { contextLength: 512, onProgress }).catch(() => {});
   }, url);
   await first.page.waitForFunction((half) => globalThis.done > half, size / 3);

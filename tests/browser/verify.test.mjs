@@ -14,7 +14,9 @@ const PATIENCE_MS = 900_000;
 const COMPARED_MIN = 13 * 3 + 4 * 4;
 let on;
 
-before(async () => { on = await stage(temporaryFolder()); });
+before(async () => {
+  on = await stage(temporaryFolder());
+});
 after(async () => on?.close());
 
 test("the covering pipeline pairs are bit-equal on the page's adapter", async () => {

@@ -3,8 +3,20 @@
 import { FanlightError, type Generation } from "fanlight";
 
 import {
-  messages, newConversation, newestLeaf, path, siblings, withChange, withEntry, without, withoutOldest, checked,
-  type Conversation, type Ending, type Entry, type Message,
+  messages,
+  newConversation,
+  newestLeaf,
+  path,
+  siblings,
+  withChange,
+  withEntry,
+  without,
+  withoutOldest,
+  checked,
+  type Conversation,
+  type Ending,
+  type Entry,
+  type Message,
 } from "./conversation.js";
 import { during, running, showFailure } from "./engine.js";
 import { speedLine } from "./format.js";
@@ -27,7 +39,9 @@ async function keep(conversation: Conversation): Promise<void> {
   try {
     await store.writeConversation(conversation);
   } catch (failure) {
-    showFailure(new Error(`the conversation could not be kept on this computer: ${String(failure)}; export it`));
+    showFailure(
+      new Error(`the conversation could not be kept on this computer: ${String(failure)}; export it`),
+    );
   }
 }
 
@@ -78,7 +92,7 @@ async function fitted(conversation: Conversation, leaf: string): Promise<Message
   if (!conversation.dropsOldest) return all;
   const { contextLength } = running().model ?? { contextLength: 0 };
   const room = Math.min(ANSWER_ROOM, Math.floor(contextLength / 4));
-  while (await running().countTokens(all) > contextLength - room) {
+  while ((await running().countTokens(all)) > contextLength - room) {
     const shorter = withoutOldest(all);
     if (!shorter) break;
     all = shorter;
@@ -88,30 +102,38 @@ async function fitted(conversation: Conversation, leaf: string): Promise<Message
 
 /** Answers a question; the answer becomes the leaf. True when it was not broken off. */
 function answer(question: string): Promise<boolean> {
-  const offers = () => [{ label: "Drop the oldest turns and ask again", run: () => void dropAndAnswer(question) }];
+  const offers = () => [
+    { label: "Drop the oldest turns and ask again", run: () => void dropAndAnswer(question) },
+  ];
   let isFull = false;
-  return during("answering", async () => {
-    const reply: Entry = { id: crypto.randomUUID(), parent: question, role: "assistant", content: "" };
-    const writer = begin(reply.id);
-    try {
-      const told = await fitted(state.current.value, question);
-      const generation = running().generate(told, { maxTokens: state.settings.value.maxTokens });
-      put(withEntry(state.current.value, reply, Date.now()));
-      await read(generation, reply.id, writer);
-    } catch (failure) {
-      isFull = failure instanceof FanlightError && failure.code === "prompt-too-long";
-      const { text } = writer;
-      const broken: Ending = "broken";
-      put(text === ""
-        ? { ...without(state.current.value, reply.id), leaf: question }
-        : withChange(state.current.value, reply.id, { content: text, ending: broken }, Date.now()));
-      throw failure;
-    } finally {
-      writer.end();
-      state.live.value = null;
-      await keep(state.current.value);
-    }
-  }, () => isFull ? offers() : []);
+  return during(
+    "answering",
+    async () => {
+      const reply: Entry = { id: crypto.randomUUID(), parent: question, role: "assistant", content: "" };
+      const writer = begin(reply.id);
+      try {
+        const told = await fitted(state.current.value, question);
+        const generation = running().generate(told, { maxTokens: state.settings.value.maxTokens });
+        put(withEntry(state.current.value, reply, Date.now()));
+        await read(generation, reply.id, writer);
+      } catch (failure) {
+        isFull = failure instanceof FanlightError && failure.code === "prompt-too-long";
+        const { text } = writer;
+        const broken: Ending = "broken";
+        put(
+          text === ""
+            ? { ...without(state.current.value, reply.id), leaf: question }
+            : withChange(state.current.value, reply.id, { content: text, ending: broken }, Date.now()),
+        );
+        throw failure;
+      } finally {
+        writer.end();
+        state.live.value = null;
+        await keep(state.current.value);
+      }
+    },
+    () => (isFull ? offers() : []),
+  );
 }
 
 /** Reads an answer to its end; it is read as fast as it can be shown. */
@@ -124,7 +146,11 @@ async function read(generation: Generation, id: string, writer: Writer): Promise
     } else if (event.type === "done") {
       const { stats, reason } = event;
       const isFull = reason === "length" && stats.promptTokens + stats.tokens >= stats.contextLength;
-      const change = { content: writer.text, ending: isFull ? "full" as const : reason, note: speedLine(stats) };
+      const change = {
+        content: writer.text,
+        ending: isFull ? ("full" as const) : reason,
+        note: speedLine(stats),
+      };
       put(withChange(state.current.value, id, change, Date.now()));
     }
   }
@@ -198,7 +224,10 @@ export function exported(): File {
 /** Adds the conversations of a file. */
 export async function imported(file: File): Promise<void> {
   try {
-    const { format, conversations } = JSON.parse(await file.text()) as { format?: string; conversations?: unknown[] };
+    const { format, conversations } = JSON.parse(await file.text()) as {
+      format?: string;
+      conversations?: unknown[];
+    };
     if (format !== "fanlight-conversations" || !Array.isArray(conversations)) {
       throw new Error(`${file.name} holds no conversations of this page: choose a file that it exported`);
     }
@@ -207,9 +236,11 @@ export async function imported(file: File): Promise<void> {
     for (const conversation of read) await keep(conversation);
     if (read[0]) open(read[0]);
   } catch (failure) {
-    showFailure(failure instanceof SyntaxError
-      ? new Error(`${file.name} is no JSON: choose a file that this page exported`)
-      : failure);
+    showFailure(
+      failure instanceof SyntaxError
+        ? new Error(`${file.name} is no JSON: choose a file that this page exported`)
+        : failure,
+    );
   }
 }
 

@@ -11,7 +11,9 @@ async function copy(button: HTMLButtonElement, text: string): Promise<void> {
   } catch {
     button.textContent = "Select and copy it yourself";
   }
-  setTimeout(() => { button.textContent = said; }, COPIED_MS);
+  setTimeout(() => {
+    button.textContent = said;
+  }, COPIED_MS);
 }
 
 /** Adds the headings. */

@@ -34,8 +34,14 @@ const TITLE_LENGTH = 60;
 
 export function newConversation(now: number): Conversation {
   return {
-    id: crypto.randomUUID(), title: "New conversation", created: now, changed: now, entries: [], leaf: null,
-    grounding: "", dropsOldest: false,
+    id: crypto.randomUUID(),
+    title: "New conversation",
+    created: now,
+    changed: now,
+    entries: [],
+    leaf: null,
+    grounding: "",
+    dropsOldest: false,
   };
 }
 
@@ -43,7 +49,11 @@ export function newConversation(now: number): Conversation {
 export function path(conversation: Conversation, leaf = conversation.leaf): Entry[] {
   const byId = new Map(conversation.entries.map((entry) => [entry.id, entry]));
   const found: Entry[] = [];
-  for (let at = leaf === null ? undefined : byId.get(leaf); at; at = at.parent === null ? undefined : byId.get(at.parent)) {
+  for (
+    let at = leaf === null ? undefined : byId.get(leaf);
+    at;
+    at = at.parent === null ? undefined : byId.get(at.parent)
+  ) {
     // A file that was tampered with may hold a circle.
     if (found.includes(at)) break;
     found.unshift(at);
@@ -70,15 +80,21 @@ export function withEntry(conversation: Conversation, entry: Entry, now: number)
 }
 
 /** With an entry changed. */
-export function withChange(conversation: Conversation, id: string, change: Partial<Entry>, now: number): Conversation {
-  const entries = conversation.entries.map((entry) => entry.id === id ? { ...entry, ...change } : entry);
+export function withChange(
+  conversation: Conversation,
+  id: string,
+  change: Partial<Entry>,
+  now: number,
+): Conversation {
+  const entries = conversation.entries.map((entry) => (entry.id === id ? { ...entry, ...change } : entry));
   return { ...conversation, entries, changed: now };
 }
 
 /** Without an entry and what follows it; its parent becomes the leaf. */
 export function without(conversation: Conversation, id: string): Conversation {
   const gone = new Set([id]);
-  for (const { id: child, parent } of conversation.entries) if (parent !== null && gone.has(parent)) gone.add(child);
+  for (const { id: child, parent } of conversation.entries)
+    if (parent !== null && gone.has(parent)) gone.add(child);
   const parent = conversation.entries.find((entry) => entry.id === id)?.parent ?? null;
   const entries = conversation.entries.filter((entry) => !gone.has(entry.id));
   return { ...conversation, entries, leaf: parent };
@@ -126,10 +142,19 @@ export function checked(value: unknown): Conversation {
     if (typeof id !== "string" || (role !== "user" && role !== "assistant") || typeof content !== "string") {
       return wrong("an entry has no id, role or text");
     }
-    return { id, parent, role, content, ...(ending ? { ending } : {}), ...(note ? { note: String(note) } : {}) };
+    return {
+      id,
+      parent,
+      role,
+      content,
+      ...(ending ? { ending } : {}),
+      ...(note ? { note: String(note) } : {}),
+    };
   });
   const base = newConversation(Date.now());
-  const leaf = entries.some(({ id }) => id === from.leaf) ? from.leaf ?? null : entries.at(-1)?.id ?? null;
+  const leaf = entries.some(({ id }) => id === from.leaf)
+    ? (from.leaf ?? null)
+    : (entries.at(-1)?.id ?? null);
   return {
     ...base,
     title: String(from.title ?? "Imported"),

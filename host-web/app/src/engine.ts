@@ -25,7 +25,8 @@ export function showFailure(failure: unknown, actions: { label: string; run: () 
 
 /** Does one thing at a time; what fails is shown. True when it succeeded. */
 export async function during(
-  what: Exclude<state.Activity, "idle">, work: () => Promise<void>,
+  what: Exclude<state.Activity, "idle">,
+  work: () => Promise<void>,
   actions: () => { label: string; run: () => void }[] = () => [],
 ): Promise<boolean> {
   if (state.activity.value !== "idle") return false;
@@ -48,23 +49,31 @@ export async function during(
 /** Opens the GPU. */
 export async function start(): Promise<void> {
   state.activity.value = "idle";
-  await during("starting", async () => {
-    try {
-      engine = await Fanlight.create();
-      engine.subscribe(hear);
-      state.adapter.value = engine.adapter;
-      state.noGpu.value = null;
-    } catch (failure) {
-      if (failure instanceof FanlightError && failure.code === "no-gpu") state.noGpu.value = failure;
-      else throw failure;
-    }
-  }, () => [{ label: "Try again", run: () => void start() }]);
+  await during(
+    "starting",
+    async () => {
+      try {
+        engine = await Fanlight.create();
+        engine.subscribe(hear);
+        state.adapter.value = engine.adapter;
+        state.noGpu.value = null;
+      } catch (failure) {
+        if (failure instanceof FanlightError && failure.code === "no-gpu") state.noGpu.value = failure;
+        else throw failure;
+      }
+    },
+    () => [{ label: "Try again", run: () => void start() }],
+  );
 }
 
 function hear(event: EngineEvent): void {
   if (event.type === "model") state.model.value = event.model;
   else if (event.type === "warning") {
-    state.notice.value = { kind: "note", title: "Please note", text: sentence(new Error(event.warning.message)) };
+    state.notice.value = {
+      kind: "note",
+      title: "Please note",
+      text: sentence(new Error(event.warning.message)),
+    };
   } else if (state.activity.value === "idle") {
     const from = state.source.value;
     const actions = from ? [{ label: `Load ${from.name} again`, run: () => void load(from) }] : [];
@@ -108,20 +117,24 @@ export function wasKilled(): boolean {
 
 /** Loads a model in place of the one before. */
 export async function load(from: NamedSource): Promise<void> {
-  await during("loading", async () => {
-    state.source.value = from;
-    const { contextLength } = state.settings.value;
-    state.pace.value = { progress: { phase: "header" }, perSecond: null };
-    sessionStorage.setItem(UNFINISHED, from.name);
-    try {
-      const onProgress = measured();
-      await running().load(from.source, { contextLength, onProgress });
-      state.chosen.value = null;
-      state.panel.value = "none";
-    } finally {
-      sessionStorage.removeItem(UNFINISHED);
-    }
-  }, () => [{ label: `Load ${from.name} again`, run: () => void load(from) }]);
+  await during(
+    "loading",
+    async () => {
+      state.source.value = from;
+      const { contextLength } = state.settings.value;
+      state.pace.value = { progress: { phase: "header" }, perSecond: null };
+      sessionStorage.setItem(UNFINISHED, from.name);
+      try {
+        const onProgress = measured();
+        await running().load(from.source, { contextLength, onProgress });
+        state.chosen.value = null;
+        state.panel.value = "none";
+      } finally {
+        sessionStorage.removeItem(UNFINISHED);
+      }
+    },
+    () => [{ label: `Load ${from.name} again`, run: () => void load(from) }],
+  );
 }
 
 /** Notes progress with its speed. */
@@ -176,7 +189,7 @@ export interface Offer {
 export async function offer(): Promise<Offer | null> {
   try {
     const answer = await fetch("config.json", { cache: "no-cache" });
-    const { defaultModel } = await answer.json() as { defaultModel: Offer | null };
+    const { defaultModel } = (await answer.json()) as { defaultModel: Offer | null };
     return defaultModel;
   } catch {
     // Without a network, or on a host that serves no such file.

@@ -26,10 +26,12 @@ export function parameters(count: number): string {
 /** The formats of a model with their shares of its bytes. */
 export function types(model: ModelDescription): string {
   const total = model.types.reduce((sum, used) => sum + used.bytes, 0);
-  return model.types.map(({ name, bytes: count }) => {
-    const share = Math.round((100 * count) / total);
-    return `${name} ${share < 1 ? "< 1" : share} %`;
-  }).join(", ");
+  return model.types
+    .map(({ name, bytes: count }) => {
+      const share = Math.round((100 * count) / total);
+      return `${name} ${share < 1 ? "< 1" : share} %`;
+    })
+    .join(", ");
 }
 
 /** A length of time: 5 s, 3 min. */
@@ -54,7 +56,8 @@ export function speedLine(stats: GenerationStats): string {
     parts.push(`${stats.tokens} tokens`);
     if (stats.firstTokenMs !== null) parts.push(`first after ${(stats.firstTokenMs / 1000).toFixed(2)} s`);
   }
-  if (stats.reusedTokens > 0) parts.push(`${stats.reusedTokens} of ${stats.promptTokens} prompt tokens reused`);
+  if (stats.reusedTokens > 0)
+    parts.push(`${stats.reusedTokens} of ${stats.promptTokens} prompt tokens reused`);
   return parts.join(" · ");
 }
 

@@ -18,7 +18,8 @@ async function begin(): Promise<void> {
   if (url === null || !state.adapter.value) return;
   const from = actions.stored(new URL(url, location.href).href);
   if (!actions.wasKilled()) return await actions.load(from);
-  const text = "The browser may have run out of memory while it loaded: try a smaller model or a shorter context.";
+  const text =
+    "The browser may have run out of memory while it loaded: try a smaller model or a shorter context.";
   const retry = { label: `Load ${from.name} again`, run: () => void actions.load(from) };
   state.notice.value = { kind: "error", title: "The last load did not end", text, actions: [retry] };
 }
@@ -30,5 +31,7 @@ void begin();
 
 if ("serviceWorker" in navigator && import.meta.env.PROD) {
   // A browser that refuses it has no page without a network; nothing else depends on it.
-  navigator.serviceWorker.register("./sw.js").catch((error: unknown) => console.warn("not kept for offline use:", error));
+  navigator.serviceWorker
+    .register("./sw.js")
+    .catch((error: unknown) => console.warn("not kept for offline use:", error));
 }

@@ -5,10 +5,41 @@ import { Marked } from "marked";
 
 const marked = new Marked({ gfm: true, breaks: false, async: false });
 
-/** Elements that text needs. No images, forms, frames or styles: a reply may be hostile, and nothing may load. */
+/**
+ * Elements that text needs. No images, forms, frames or styles: a reply may be hostile, and nothing may load.
+ */
 const TAGS = [
-  "a", "b", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "kbd", "li", "ol",
-  "p", "pre", "s", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
+  "a",
+  "b",
+  "blockquote",
+  "br",
+  "code",
+  "del",
+  "em",
+  "h1",
+  "h2",
+  "h3",
+  "h4",
+  "h5",
+  "h6",
+  "hr",
+  "i",
+  "kbd",
+  "li",
+  "ol",
+  "p",
+  "pre",
+  "s",
+  "strong",
+  "sub",
+  "sup",
+  "table",
+  "tbody",
+  "td",
+  "th",
+  "thead",
+  "tr",
+  "ul",
 ];
 
 DOMPurify.addHook("afterSanitizeAttributes", (element) => {
@@ -21,12 +52,16 @@ DOMPurify.addHook("afterSanitizeAttributes", (element) => {
 export function rendered(text: string): DocumentFragment {
   const html = marked.parse(text) as string;
   return DOMPurify.sanitize(html, {
-    ALLOWED_TAGS: TAGS, ALLOWED_ATTR: ["href", "start", "align", "class"], ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    ALLOWED_TAGS: TAGS,
+    ALLOWED_ATTR: ["href", "start", "align", "class"],
+    ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
     RETURN_DOM_FRAGMENT: true,
   });
 }
 
-/** Where the last block of a text begins that may still change: behind its last empty line outside of code. */
+/**
+ * Where the last block of a text begins that may still change: behind its last empty line outside of code.
+ */
 export function openBlock(text: string): number {
   let start = 0;
   let fence = "";

@@ -1,7 +1,15 @@
 // What the page shows, as signals; views read them and actions set them.
 
 import { computed, effect, signal } from "@preact/signals";
-import type { Adapter, FanlightError, GenerationStats, Inspection, LoadProgress, ModelInfo, ModelSource } from "fanlight";
+import type {
+  Adapter,
+  FanlightError,
+  GenerationStats,
+  Inspection,
+  LoadProgress,
+  ModelInfo,
+  ModelSource,
+} from "fanlight";
 
 import { newConversation, type Conversation } from "./conversation.js";
 import { readSettings, writeSettings, type Settings } from "./store.js";

@@ -1,4 +1,5 @@
-// What the page remembers on this computer: conversations and folders in IndexedDB, settings in local storage.
+// What the page remembers on this computer: conversations and folders in IndexedDB, settings in local
+// storage.
 
 import type { Conversation } from "./conversation.js";
 
@@ -19,13 +20,19 @@ export interface Settings {
 
 export type Theme = "auto" | "light" | "dark";
 
-export const DEFAULTS: Settings = { contextLength: 4096, maxTokens: 512, system: "", keeps: true, theme: "auto" };
+export const DEFAULTS: Settings = {
+  contextLength: 4096,
+  maxTokens: 512,
+  system: "",
+  keeps: true,
+  theme: "auto",
+};
 
 const SETTINGS = "fanlight-settings";
 
 export function readSettings(): Settings {
   try {
-    return { ...DEFAULTS, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") as Partial<Settings> };
+    return { ...DEFAULTS, ...(JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") as Partial<Settings>) };
   } catch {
     // Storage that is forbidden, or text that somebody changed.
     return { ...DEFAULTS };
@@ -68,7 +75,7 @@ async function store(name: "conversations" | "folders", mode: IDBTransactionMode
 /** All conversations, the last changed first; none where the browser keeps nothing. */
 export async function readConversations(): Promise<Conversation[]> {
   try {
-    const all = await done((await store("conversations", "readonly")).getAll()) as Conversation[];
+    const all = (await done((await store("conversations", "readonly")).getAll())) as Conversation[];
     return all.sort((a, b) => b.changed - a.changed);
   } catch {
     return [];
@@ -90,7 +97,9 @@ export async function removeAllConversations(): Promise<void> {
 /** Folders that were opened before; the browser asks again before they are read. */
 export async function readFolders(): Promise<FileSystemDirectoryHandle[]> {
   try {
-    const all = await done((await store("folders", "readonly")).getAll()) as { handle: FileSystemDirectoryHandle }[];
+    const all = (await done((await store("folders", "readonly")).getAll())) as {
+      handle: FileSystemDirectoryHandle;
+    }[];
     return all.map(({ handle }) => handle);
   } catch {
     return [];

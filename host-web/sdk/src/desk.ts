@@ -43,9 +43,10 @@ export class Desk {
     if (message.type === "ask") {
       const id = ++this.lastId;
       const { question } = message;
-      const inner = question.name === "cancel"
-        ? { ...question, target: this.idOf(visitor, question.target) ?? 0 }
-        : question;
+      const inner =
+        question.name === "cancel"
+          ? { ...question, target: this.idOf(visitor, question.target) ?? 0 }
+          : question;
       this.asked.set(id, { visitor, id: message.id });
       this.post({ ...message, id, question: inner });
     } else if (message.type === "acknowledge") {
@@ -88,9 +89,10 @@ export class Desk {
   private start(): Live {
     const { workerUrl, wasmUrl } = this.place;
     // Written out so that bundlers find the file and take it along.
-    const worker = workerUrl === undefined
-      ? new Worker(new URL("./worker.js", import.meta.url), { type: "module" })
-      : new Worker(workerUrl, { type: "module" });
+    const worker =
+      workerUrl === undefined
+        ? new Worker(new URL("./worker.js", import.meta.url), { type: "module" })
+        : new Worker(workerUrl, { type: "module" });
     let isOver = false;
     const end = (error: FanlightError) => {
       if (isOver) return;
@@ -104,8 +106,12 @@ export class Desk {
     const died = (reason: string) => {
       end(new FanlightError("worker-died", `the engine's worker ended (${reason}): load the model again`));
     };
-    worker.onerror = (event) => died(event.message || "its script could not be loaded: serve it from this "
-      + "origin, and allow it where the page has a policy (worker-src 'self')");
+    worker.onerror = (event) =>
+      died(
+        event.message ||
+          "its script could not be loaded: serve it from this " +
+            "origin, and allow it where the page has a policy (worker-src 'self')",
+      );
     worker.onmessageerror = () => died("a message could not be read");
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(live, data, died);
     worker.postMessage({ type: "begin", wasmUrl: wasmUrl === undefined ? null : absolute(wasmUrl) });

@@ -4,10 +4,25 @@ import { Connection, type Heard } from "./connection.js";
 import type { WorkerPlace } from "./desk.js";
 import { FanlightError } from "./errors.js";
 import { Generation, type GenerationStats } from "./generation.js";
-import { infoOf, inspectionOf, wireOptions, type Inspection, type LoadProgress, type ModelInfo, type ModelOptions }
-  from "./info.js";
+import {
+  infoOf,
+  inspectionOf,
+  wireOptions,
+  type Inspection,
+  type LoadProgress,
+  type ModelInfo,
+  type ModelOptions,
+} from "./info.js";
 import { Completions } from "./openai.js";
-import type { Adapter, RequestName, Requests, StoredModel, Verification, Warning, WireSource } from "./protocol.js";
+import type {
+  Adapter,
+  RequestName,
+  Requests,
+  StoredModel,
+  Verification,
+  Warning,
+  WireSource,
+} from "./protocol.js";
 import { replyRequest, tokenizeRequest, type GenerateOptions, type PromptInput } from "./requests.js";
 import { resolve, type ModelSource } from "./sources.js";
 
@@ -85,12 +100,19 @@ export class Fanlight {
    */
   static async create(options: CreateOptions = {}): Promise<Fanlight> {
     if (!isSecureContext) {
-      throw new FanlightError("no-gpu", "this page was not opened over https or from this computer, and browsers "
-        + "give the GPU to no other: open it over https", "secure-context");
+      throw new FanlightError(
+        "no-gpu",
+        "this page was not opened over https or from this computer, and browsers " +
+          "give the GPU to no other: open it over https",
+        "secure-context",
+      );
     }
     if (!("gpu" in navigator)) {
-      throw new FanlightError("no-gpu", "this browser has no WebGPU: use a current Chrome, Edge, Safari or "
-        + "Firefox, or switch WebGPU on", "webgpu");
+      throw new FanlightError(
+        "no-gpu",
+        "this browser has no WebGPU: use a current Chrome, Edge, Safari or " + "Firefox, or switch WebGPU on",
+        "webgpu",
+      );
     }
     const engine = new Fanlight(options);
     try {
@@ -124,23 +146,37 @@ export class Fanlight {
     const reload = (heard: Heard) => this.bring(wire, wired, key, heard);
     this.setLoaded(null);
     const { onProgress, signal } = options;
-    const info = await this.bring(wire, wired, key, (event) => {
-      if ("phase" in event) onProgress?.(event);
-      else if (event.type === "warning") this.emit(event);
-    }, signal);
+    const info = await this.bring(
+      wire,
+      wired,
+      key,
+      (event) => {
+        if ("phase" in event) onProgress?.(event);
+        else if (event.type === "warning") this.emit(event);
+      },
+      signal,
+    );
     this.setLoaded({ info, key, reload, isThere: true });
     return info;
   }
 
   private async bring(
-    source: WireSource, options: Requests["load"]["ask"]["options"], key: string, heard: Heard, signal?: AbortSignal,
+    source: WireSource,
+    options: Requests["load"]["ask"]["options"],
+    key: string,
+    heard: Heard,
+    signal?: AbortSignal,
   ): Promise<ModelInfo> {
     return infoOf(await this.track("load", { source, options, key }, heard, signal));
   }
 
   /** Asks; the question can be stopped by `stop` and by the signal. `begun` is told how. */
   private async track<N extends RequestName>(
-    name: N, fields: Requests[N]["ask"], heard: Heard, signal?: AbortSignal, begun: (stop: Stop) => void = () => {},
+    name: N,
+    fields: Requests[N]["ask"],
+    heard: Heard,
+    signal?: AbortSignal,
+    begun: (stop: Stop) => void = () => {},
   ): Promise<Requests[N]["answer"]> {
     signal?.throwIfAborted();
     const asked = this.connection.ask(name, fields, heard);
@@ -161,7 +197,10 @@ export class Fanlight {
 
   /** Asks something of the loaded model; loads it again first, once, when the worker that held it is gone. */
   private async askModel<N extends "generate" | "tokenize" | "detokenize" | "reset">(
-    name: N, fields: Omit<Requests[N]["ask"], "key">, heard: Heard = () => {}, begun?: (stop: Stop) => void,
+    name: N,
+    fields: Omit<Requests[N]["ask"], "key">,
+    heard: Heard = () => {},
+    begun?: (stop: Stop) => void,
   ): Promise<Requests[N]["answer"]> {
     const loaded = this.needed();
     const wasThere = loaded.isThere;
@@ -187,7 +226,9 @@ export class Fanlight {
       this.emit({ type: "warning", warning: { code: "reloaded", message } });
       loaded.info = await loaded.reload(() => {});
       loaded.isThere = true;
-    })().finally(() => { this.reloading = null; });
+    })().finally(() => {
+      this.reloading = null;
+    });
     await this.reloading;
   }
 
@@ -197,38 +238,49 @@ export class Fanlight {
   }
 
   /**
-   * Generates a reply to a conversation, or continues plain text. It begins at once; every failure, also that of
-   * an impossible request, is told by the reply.
+   * Generates a reply to a conversation, or continues plain text. It begins at once; every failure, also that
+   * of an impossible request, is told by the reply.
    */
   generate(input: PromptInput, options: GenerateOptions = {}): Generation {
     const { loaded } = this;
     let isStopped = false;
     let stopAsked: Stop | null = null;
-    return new Generation({
-      contextLength: loaded?.info.contextLength ?? 0,
-      kvBytes: loaded?.info.plan.kvBytes ?? 0,
-      peakGpuBytes: loaded?.info.gpuBytes ?? 0,
-      run: async (heard) => {
-        this.needed();
-        const request = replyRequest(input, options);
-        if (isStopped) throw new FanlightError("cancelled", "the reply was stopped before it began");
-        return await this.askModel("generate", { request }, (event) => "phase" in event ? undefined : heard(event),
-          (stop) => {
-            stopAsked = stop;
-            if (isStopped) void stop();
-          });
+    return new Generation(
+      {
+        contextLength: loaded?.info.contextLength ?? 0,
+        kvBytes: loaded?.info.plan.kvBytes ?? 0,
+        peakGpuBytes: loaded?.info.gpuBytes ?? 0,
+        run: async (heard) => {
+          this.needed();
+          const request = replyRequest(input, options);
+          if (isStopped) throw new FanlightError("cancelled", "the reply was stopped before it began");
+          return await this.askModel(
+            "generate",
+            { request },
+            (event) => ("phase" in event ? undefined : heard(event)),
+            (stop) => {
+              stopAsked = stop;
+              if (isStopped) void stop();
+            },
+          );
+        },
+        stop: async () => {
+          isStopped = true;
+          await stopAsked?.();
+        },
+        ended: (stats) => {
+          this.lastGeneration = stats;
+        },
       },
-      stop: async () => {
-        isStopped = true;
-        await stopAsked?.();
-      },
-      ended: (stats) => { this.lastGeneration = stats; },
-    }, options.signal);
+      options.signal,
+    );
   }
 
   /** The ids of a text, or of a conversation as a reply would continue it. */
-  async tokenize(input: string | PromptInput, options: { parseSpecial?: boolean; addBegin?: boolean } = {})
-    : Promise<Uint32Array> {
+  async tokenize(
+    input: string | PromptInput,
+    options: { parseSpecial?: boolean; addBegin?: boolean } = {},
+  ): Promise<Uint32Array> {
     return await this.askModel("tokenize", { request: tokenizeRequest(input, options) });
   }
 
@@ -284,8 +336,10 @@ export class Fanlight {
   }
 
   /** Compares kernels that must agree in every bit on this GPU. */
-  async verify(scope: "whole" | "cover" = "whole", onProgress?: (progress: LoadProgress) => void)
-    : Promise<Verification> {
+  async verify(
+    scope: "whole" | "cover" = "whole",
+    onProgress?: (progress: LoadProgress) => void,
+  ): Promise<Verification> {
     return await this.track("verify", { scope }, (event) => {
       if ("phase" in event) onProgress?.(event);
     });
@@ -323,7 +377,9 @@ export class Fanlight {
   }
 }
 
-/** Asks the browser not to clear what this origin keeps; a browser that refuses keeps it all the same for now. */
+/**
+ * Asks the browser not to clear what this origin keeps; a browser that refuses keeps it all the same for now.
+ */
 async function keepStored(): Promise<void> {
   try {
     await navigator.storage?.persist?.();

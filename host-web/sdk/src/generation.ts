@@ -67,8 +67,17 @@ class Account {
 
   constructor({ contextLength, kvBytes, peakGpuBytes }: Work) {
     this.stats = {
-      promptTokens: 0, reusedTokens: 0, prefilledTokens: 0, tokens: 0, contextLength, firstTokenMs: null,
-      prefillMs: null, tokensPerSecond: null, tokensPerStep: null, kvBytes, peakGpuBytes,
+      promptTokens: 0,
+      reusedTokens: 0,
+      prefilledTokens: 0,
+      tokens: 0,
+      contextLength,
+      firstTokenMs: null,
+      prefillMs: null,
+      tokensPerSecond: null,
+      tokensPerStep: null,
+      kvBytes,
+      peakGpuBytes,
     };
   }
 
@@ -132,7 +141,10 @@ class Account {
 function resumed(isSame: boolean): Warning {
   return isSame
     ? { code: "resumed", message: "the GPU was lost and is back: the reply goes on where it was" }
-    : { code: "resumed-elsewhere", message: "the GPU was lost: the reply goes on with another, and may differ" };
+    : {
+        code: "resumed-elsewhere",
+        message: "the GPU was lost: the reply goes on with another, and may differ",
+      };
 }
 
 /** A reply that is being generated. As long as it is not read, only a few windows of tokens are computed. */
@@ -145,7 +157,9 @@ export class Generation extends ReadableStream<GenerationEvent> {
     /** Thrown at who reads on after the event that told of it. */
     let failure: unknown;
     super({
-      start: (given) => { controller = given; },
+      start: (given) => {
+        controller = given;
+      },
       pull: () => {
         if (failure !== undefined) controller.error(failure);
         roomMade?.();
@@ -163,7 +177,10 @@ export class Generation extends ReadableStream<GenerationEvent> {
     const account = new Account(work);
     const push = async (bodies: Body[]): Promise<void> => {
       for (const body of bodies) if (!isOver) controller.enqueue({ seq: seq++, ...body } as GenerationEvent);
-      if (!isOver && (controller.desiredSize ?? 0) <= 0) await new Promise<void>((made) => { roomMade = made; });
+      if (!isOver && (controller.desiredSize ?? 0) <= 0)
+        await new Promise<void>((made) => {
+          roomMade = made;
+        });
     };
     const aborted = () => {
       roomMade?.();
@@ -182,13 +199,15 @@ export class Generation extends ReadableStream<GenerationEvent> {
       for (const body of bodies) controller.enqueue({ seq: seq++, ...body } as GenerationEvent);
       controller.close();
     };
-    run().catch((error: unknown) => {
-      if (isOver) return;
-      const isStopped = error instanceof FanlightError && error.code === "cancelled" && !signal?.aborted;
-      if (isStopped) return finish(account.unbegun());
-      failure = signal?.aborted ? signal.reason : error;
-      controller.enqueue({ seq: seq++, type: "error", error: failure as FanlightError });
-    }).finally(() => signal?.removeEventListener("abort", aborted));
+    run()
+      .catch((error: unknown) => {
+        if (isOver) return;
+        const isStopped = error instanceof FanlightError && error.code === "cancelled" && !signal?.aborted;
+        if (isStopped) return finish(account.unbegun());
+        failure = signal?.aborted ? signal.reason : error;
+        controller.enqueue({ seq: seq++, type: "error", error: failure as FanlightError });
+      })
+      .finally(() => signal?.removeEventListener("abort", aborted));
   }
 
   /** Stops it; what was generated can be read, and the last event is `done` with reason `cancelled`. */

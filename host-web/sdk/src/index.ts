@@ -7,7 +7,12 @@ export type { FanlightErrorCode, MissingGpu } from "./errors.js";
 export { Generation } from "./generation.js";
 export type { FinishReason, GenerationEvent, GenerationStats } from "./generation.js";
 export type { Inspection, LoadProgress, ModelDescription, ModelInfo, ModelOptions, Plan } from "./info.js";
-export type { ChatCompletion, ChatCompletionChunk, ChatCompletionRequest, ChatCompletionStream } from "./openai.js";
+export type {
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+  ChatCompletionStream,
+} from "./openai.js";
 export type { Adapter, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
 export { MAX_TOKENS_DEFAULT } from "./requests.js";
 export type { GenerateOptions, Message, PlainPrompt, PromptInput } from "./requests.js";

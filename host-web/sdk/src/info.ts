@@ -1,8 +1,15 @@
 // What a page is told of models, in the SDK's own words.
 
 import { FanlightError, errorOf } from "./errors.js";
-import type { LoadOptions as WireOptions, MemoryPlan, ModelCard, ModelHead, ModelInspection, Progress, TypeUse }
-  from "./protocol.js";
+import type {
+  LoadOptions as WireOptions,
+  MemoryPlan,
+  ModelCard,
+  ModelHead,
+  ModelInspection,
+  Progress,
+  TypeUse,
+} from "./protocol.js";
 
 /** What a model takes on the GPU, in bytes; what browser and driver need comes on top. */
 export interface Plan {

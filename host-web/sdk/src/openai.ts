@@ -68,14 +68,31 @@ export interface Completer {
 
 /** Parameters that are understood, or that change nothing here. */
 const KNOWN: ReadonlySet<string> = new Set([
-  "messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "stop",
-  "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+  "messages",
+  "model",
+  "stream",
+  "stream_options",
+  "max_tokens",
+  "max_completion_tokens",
+  "stop",
+  "user",
+  "metadata",
+  "store",
+  "service_tier",
+  "safety_identifier",
+  "prompt_cache_key",
 ]);
 
 /** Values at which a parameter asks for nothing that is not done anyway. */
 const HARMLESS: Readonly<Record<string, readonly unknown[]>> = {
-  n: [1], temperature: [0], top_p: [1], frequency_penalty: [0], presence_penalty: [0], logprobs: [false],
-  parallel_tool_calls: [true, false], tool_choice: ["none"],
+  n: [1],
+  temperature: [0],
+  top_p: [1],
+  frequency_penalty: [0],
+  presence_penalty: [0],
+  logprobs: [false],
+  parallel_tool_calls: [true, false],
+  tool_choice: ["none"],
 };
 
 function checkParameters(request: ChatCompletionRequest): void {
@@ -92,18 +109,27 @@ function checkParameters(request: ChatCompletionRequest): void {
 function textOf(content: Content): string {
   if (typeof content === "string") return content;
   const parts = content ?? [];
-  return parts.map((part) => {
-    if (part.type === "text" && typeof part.text === "string") return part.text;
-    throw new FanlightError("unsupported", `a message has a part of type ${part.type}: only text is supported`);
-  }).join("");
+  return parts
+    .map((part) => {
+      if (part.type === "text" && typeof part.text === "string") return part.text;
+      throw new FanlightError(
+        "unsupported",
+        `a message has a part of type ${part.type}: only text is supported`,
+      );
+    })
+    .join("");
 }
 
 function messagesOf(request: ChatCompletionRequest): Message[] {
-  if (!Array.isArray(request.messages)) throw new FanlightError("request", "messages is missing: give a list");
+  if (!Array.isArray(request.messages))
+    throw new FanlightError("request", "messages is missing: give a list");
   return request.messages.map(({ role, content }) => {
     const as = role === "developer" ? "system" : role;
     if (as === "system" || as === "user" || as === "assistant") return { role: as, content: textOf(content) };
-    throw new FanlightError("unsupported", `a message has role ${role}: system, user and assistant are supported`);
+    throw new FanlightError(
+      "unsupported",
+      `a message has role ${role}: system, user and assistant are supported`,
+    );
   });
 }
 
@@ -128,14 +154,22 @@ function newId(): string {
 export class Completions {
   constructor(private readonly engine: Completer) {}
 
-  create(request: ChatCompletionRequest & { stream: true }, options?: { signal?: AbortSignal })
-    : Promise<ChatCompletionStream>;
-  create(request: ChatCompletionRequest & { stream?: false | null }, options?: { signal?: AbortSignal })
-    : Promise<ChatCompletion>;
-  create(request: ChatCompletionRequest, options?: { signal?: AbortSignal })
-    : Promise<ChatCompletion | ChatCompletionStream>;
-  async create(request: ChatCompletionRequest, { signal }: { signal?: AbortSignal } = {})
-    : Promise<ChatCompletion | ChatCompletionStream> {
+  create(
+    request: ChatCompletionRequest & { stream: true },
+    options?: { signal?: AbortSignal },
+  ): Promise<ChatCompletionStream>;
+  create(
+    request: ChatCompletionRequest & { stream?: false | null },
+    options?: { signal?: AbortSignal },
+  ): Promise<ChatCompletion>;
+  create(
+    request: ChatCompletionRequest,
+    options?: { signal?: AbortSignal },
+  ): Promise<ChatCompletion | ChatCompletionStream>;
+  async create(
+    request: ChatCompletionRequest,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<ChatCompletion | ChatCompletionStream> {
     checkParameters(request);
     const options: GenerateOptions = {};
     const limit = request.max_completion_tokens ?? request.max_tokens;
@@ -169,7 +203,12 @@ export class Completions {
 
   private async *chunks(generation: Generation, withUsage: boolean): AsyncGenerator<ChatCompletionChunk> {
     const created = Math.floor(Date.now() / 1000);
-    const base = { id: newId(), object: "chat.completion.chunk", created, model: this.engine.modelName() } as const;
+    const base = {
+      id: newId(),
+      object: "chat.completion.chunk",
+      created,
+      model: this.engine.modelName(),
+    } as const;
     const chunk = (delta: { role?: "assistant"; content?: string }, ending: Ending): ChatCompletionChunk => ({
       ...base,
       choices: [{ index: 0, delta, finish_reason: ending, logprobs: null }],
@@ -199,16 +238,18 @@ export class Completions {
         return Response.json({ object: "list", data: [model] });
       }
       if (request.method !== "POST" || !pathname.endsWith("/chat/completions")) {
-        const message = `${request.method} ${pathname} is not served: POST /chat/completions and GET /models are`;
+        const what = `${request.method} ${pathname}`;
+        const message = `${what} is not served: POST /chat/completions and GET /models are`;
         return refusal(404, "not-found", message);
       }
-      const body = await request.json() as ChatCompletionRequest;
+      const body = (await request.json()) as ChatCompletionRequest;
       const completion = await this.create(body, { signal: request.signal });
       return "controller" in completion ? streamed(completion) : Response.json(completion);
     } catch (error) {
       if (request.signal.aborted) throw request.signal.reason;
       if (error instanceof FanlightError) return refusal(statusOf(error), error.code, error.message);
-      if (error instanceof SyntaxError) return refusal(400, "request", `the body is no JSON: ${error.message}`);
+      if (error instanceof SyntaxError)
+        return refusal(400, "request", `the body is no JSON: ${error.message}`);
       throw error;
     }
   };

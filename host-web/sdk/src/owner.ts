@@ -51,7 +51,10 @@ export class SharedLine implements Line {
   private waiting: ToWorker[] = [];
   private readonly others = new Map<string, Visitor>();
 
-  constructor(private readonly place: WorkerPlace, private readonly visitor: Visitor) {
+  constructor(
+    private readonly place: WorkerPlace,
+    private readonly visitor: Visitor,
+  ) {
     this.channel.onmessage = ({ data }: MessageEvent<Letter>) => this.read(data);
     void this.begin();
   }
@@ -74,10 +77,11 @@ export class SharedLine implements Line {
 
   private async begin(): Promise<void> {
     const { signal } = this.closing;
-    const untilClosed = () => new Promise<void>((closed) => {
-      if (signal.aborted) closed();
-      signal.addEventListener("abort", () => closed(), { once: true });
-    });
+    const untilClosed = () =>
+      new Promise<void>((closed) => {
+        if (signal.aborted) closed();
+        signal.addEventListener("abort", () => closed(), { once: true });
+      });
     // Held while this tab lives, so that the owner hears when it is gone.
     await new Promise<void>((held) => {
       void navigator.locks.request(TAB_LOCK + this.tab, () => {
@@ -95,13 +99,15 @@ export class SharedLine implements Line {
     });
     if (isFirst) return;
     this.post({ kind: "who" });
-    await navigator.locks.request(OWNER_LOCK, { signal }, () => {
-      this.become();
-      return untilClosed();
-    }).catch((error: unknown) => {
-      // Closed while it waited in the line.
-      if (!signal.aborted) throw error;
-    });
+    await navigator.locks
+      .request(OWNER_LOCK, { signal }, () => {
+        this.become();
+        return untilClosed();
+      })
+      .catch((error: unknown) => {
+        // Closed while it waited in the line.
+        if (!signal.aborted) throw error;
+      });
   }
 
   /** Makes this tab the owner. */
@@ -153,10 +159,12 @@ export class SharedLine implements Line {
     };
     this.others.set(tab, visitor);
     // Granted when that tab is gone, however it went.
-    void navigator.locks.request(TAB_LOCK + tab, { signal: this.closing.signal }, () => {
-      this.others.delete(tab);
-      this.desk?.leave(visitor);
-    }).catch(() => {});
+    void navigator.locks
+      .request(TAB_LOCK + tab, { signal: this.closing.signal }, () => {
+        this.others.delete(tab);
+        this.desk?.leave(visitor);
+      })
+      .catch(() => {});
     return visitor;
   }
 }

@@ -2,19 +2,43 @@
 // generated module.
 
 import type {
-  Adapter, Address, Failure, LoadOptions, ModelCard, ModelInspection, Progress, ReplyEnd, ReplyEvent,
-  ReplyRequest, TokenizeRequest, Verification, VerifyScope,
+  Adapter,
+  Address,
+  Failure,
+  LoadOptions,
+  ModelCard,
+  ModelInspection,
+  Progress,
+  ReplyEnd,
+  ReplyEvent,
+  ReplyRequest,
+  TokenizeRequest,
+  Verification,
+  VerifyScope,
 } from "./fanlight.js";
 
 export type {
-  Adapter, Address, Failure, LoadOptions, MemoryPlan, ModelCard, ModelHead, ModelInspection, Progress, ReplyEnd,
-  ReplyEvent, ReplyRequest, TokenizeRequest, TypeUse, Verification, VerifyScope,
+  Adapter,
+  Address,
+  Failure,
+  LoadOptions,
+  MemoryPlan,
+  ModelCard,
+  ModelHead,
+  ModelInspection,
+  Progress,
+  ReplyEnd,
+  ReplyEvent,
+  ReplyRequest,
+  TokenizeRequest,
+  TypeUse,
+  Verification,
+  VerifyScope,
 } from "./fanlight.js";
 
 /** Where a model comes from, as the worker takes it. */
 export type WireSource =
-  | { from: "files"; files: File[] }
-  | { from: "address"; address: Address; isStored: boolean };
+  { from: "files"; files: File[] } | { from: "address"; address: Address; isStored: boolean };
 
 /** A file that the browser keeps, or a part of one. */
 export interface StoredModel {

@@ -24,7 +24,9 @@ export interface GenerateOptions {
   maxTokens?: number;
   /** Texts that end the reply where they first occur; at most 16. */
   stop?: string | readonly string[];
-  /** Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or `off`. Never changes the reply. */
+  /**
+   * Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or `off`. Never changes the reply.
+   */
   width?: number | "off";
   /** Whether a model that can think before it answers does so. */
   think?: boolean;
@@ -41,9 +43,13 @@ function turnsOf(messages: readonly Message[]): { role: Message["role"]; content
   if (messages.length === 0) throw new FanlightError("request", "there is no message: give at least one");
   return messages.map(({ role, content }) => {
     if (!ROLES.has(role)) {
-      throw new FanlightError("request", `a message has role ${String(role)}: system, user or assistant are possible`);
+      throw new FanlightError(
+        "request",
+        `a message has role ${String(role)}: system, user or assistant are possible`,
+      );
     }
-    if (typeof content !== "string") throw new FanlightError("request", "a message has no text: give it content");
+    if (typeof content !== "string")
+      throw new FanlightError("request", "a message has no text: give it content");
     return { role, content };
   });
 }
@@ -68,7 +74,8 @@ export function replyRequest(input: PromptInput, options: GenerateOptions): Repl
 
 /** A request for the ids of a text or conversation. */
 export function tokenizeRequest(
-  input: string | PromptInput, options: { parseSpecial?: boolean; addBegin?: boolean },
+  input: string | PromptInput,
+  options: { parseSpecial?: boolean; addBegin?: boolean },
 ): TokenizeRequest {
   if (typeof input !== "string" && isChat(input)) return { form: "chat", turns: turnsOf(input) };
   const text = typeof input === "string" ? input : input.prompt;

@@ -62,7 +62,10 @@ export async function resolve(source: ModelSource, isStored: boolean): Promise<R
     try {
       url = new URL(source.url, document.baseURI).href;
     } catch {
-      throw new FanlightError("request", `${String(source.url)} is no address: give one that begins with https://`);
+      throw new FanlightError(
+        "request",
+        `${String(source.url)} is no address: give one that begins with https://`,
+      );
     }
     const headers = Object.entries(source.headers ?? {});
     const sha256 = source.sha256 === undefined ? [] : [source.sha256].flat();
@@ -70,7 +73,10 @@ export async function resolve(source: ModelSource, isStored: boolean): Promise<R
   }
   const files = await Promise.all((isList(source) ? source : [source]).map(fileOf));
   if (files.length === 0) throw new FanlightError("request", "no file was given: pick a model file");
-  const key = files.map(({ name, size, lastModified }) => `${name}:${size}:${lastModified}`).sort().join("|");
+  const key = files
+    .map(({ name, size, lastModified }) => `${name}:${size}:${lastModified}`)
+    .sort()
+    .join("|");
   return { wire: { from: "files", files }, sha256: [], key };
 }
 
@@ -90,8 +96,11 @@ const FILES_MAX = 10_000;
 const MAGIC = "GGUF";
 const PART = /-(\d{5})-of-(\d{5})\.gguf$/;
 
-async function* filesIn(folder: FileSystemDirectoryHandle, path: string, depth: number)
-  : AsyncGenerator<{ path: string; file: File }> {
+async function* filesIn(
+  folder: FileSystemDirectoryHandle,
+  path: string,
+  depth: number,
+): AsyncGenerator<{ path: string; file: File }> {
   for await (const entry of folder.values()) {
     const below = path === "" ? entry.name : `${path}/${entry.name}`;
     if (entry.kind === "directory") {
@@ -106,14 +115,25 @@ async function* filesIn(folder: FileSystemDirectoryHandle, path: string, depth: 
 }
 
 async function isModel(file: File): Promise<boolean> {
-  return file.size > MAGIC.length && await file.slice(0, MAGIC.length).text().then((text) => text === MAGIC, () => false);
+  return (
+    file.size > MAGIC.length &&
+    (await file
+      .slice(0, MAGIC.length)
+      .text()
+      .then(
+        (text) => text === MAGIC,
+        () => false,
+      ))
+  );
 }
 
-/** Finds the models in a folder by their first bytes, whatever they are called; parts of one are put together. */
+/**
+ * Finds the models in a folder by their first bytes, whatever they are called; parts of one are put together.
+ */
 export async function findModels(folder: FileSystemDirectoryHandle | readonly File[]): Promise<FoundModel[]> {
   const found = new Map<string, FoundModel>();
   const add = async (path: string, file: File): Promise<void> => {
-    if (!await isModel(file)) return;
+    if (!(await isModel(file))) return;
     const name = path.replace(PART, ".gguf");
     const model = found.get(name) ?? { path: name, bytes: 0, files: [] };
     model.files.push(file);

@@ -2,9 +2,9 @@
 // last. Runs in the worker, where files have synchronous handles.
 //
 // A file of the server's is a folder named by the hash of its address, with `about` (JSON: address, length,
-// version), `data` (the chunks at their places), `hashes` (32 bytes per chunk, zeros for one that is not there)
-// and `complete`. A hash is written after its chunk, so whatever an interruption leaves is either used or
-// fetched again.
+// version), `data` (the chunks at their places), `hashes` (32 bytes per chunk, zeros for one that is not
+// there) and `complete`. A hash is written after its chunk, so whatever an interruption leaves is either used
+// or fetched again.
 
 import type { ModelStorage, StoredFile } from "./fanlight.js";
 import type { StoredModel } from "./protocol.js";
@@ -60,7 +60,10 @@ async function readAbout(folder: FileSystemDirectoryHandle): Promise<About | und
 }
 
 async function hasFile(folder: FileSystemDirectoryHandle, name: string): Promise<boolean> {
-  return await folder.getFileHandle(name).then(() => true, () => false);
+  return await folder.getFileHandle(name).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function handle(folder: FileSystemDirectoryHandle, name: string): Promise<SyncHandle> {
@@ -138,8 +141,8 @@ class Kept implements StoredFile {
       if (hash.some((byte) => byte !== 0)) this.present.add(index);
     }
     const isMarked = await hasFile(this.folder, "complete");
-    this.isComplete = isMarked && this.present.size === this.chunkCount
-      && this.open.data.getSize() === this.about.length;
+    this.isComplete =
+      isMarked && this.present.size === this.chunkCount && this.open.data.getSize() === this.about.length;
     return this.open;
   }
 
@@ -211,9 +214,10 @@ export class Storage {
     const folder = await (await base()).getDirectoryHandle(await nameOf(about.url), { create: true });
     const kept = new Kept(folder, about, async (error) => {
       await this.remove(about.url).catch(() => {});
-      const reason = error instanceof DOMException && error.name === "QuotaExceededError"
-        ? "the browser gives this page no more room"
-        : `it could not be written (${String(error)})`;
+      const reason =
+        error instanceof DOMException && error.name === "QuotaExceededError"
+          ? "the browser gives this page no more room"
+          : `it could not be written (${String(error)})`;
       refused(`the model is used but not kept: ${reason}; free some space to keep it`);
     });
     await kept.wake();
@@ -239,16 +243,22 @@ export class Storage {
   private async create(about: About, refused: (message: string) => void): Promise<Kept | undefined> {
     try {
       const before = await this.find(about.url, refused);
-      const isSame = before !== undefined && about.etag !== "" && before.etag === about.etag
-        && before.length === about.length && before.chunkBytes === about.chunkBytes;
+      const isSame =
+        before !== undefined &&
+        about.etag !== "" &&
+        before.etag === about.etag &&
+        before.length === about.length &&
+        before.chunkBytes === about.chunkBytes;
       if (!isSame) await this.remove(about.url);
       const missing = about.length - (isSame ? before.keptBytes : 0);
       const { quota, usage } = await navigator.storage.estimate();
       const free = (quota ?? Number.POSITIVE_INFINITY) - (usage ?? 0);
       if (free < missing + SPARE_BYTES) {
         const more = Math.ceil((missing + SPARE_BYTES - free) / 1e6);
-        refused(`the model is used but not kept: the browser lets this page keep ${more} MB less than it needs; `
-          + `free that much to keep it`);
+        refused(
+          `the model is used but not kept: the browser lets this page keep ${more} MB less than it needs; ` +
+            `free that much to keep it`,
+        );
         return undefined;
       }
       if (isSame) return before;

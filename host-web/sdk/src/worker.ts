@@ -1,11 +1,19 @@
-// The dedicated worker that owns the engine: it turns questions of pages into calls, one at a time, and answers
-// into messages.
+// The dedicated worker that owns the engine: it turns questions of pages into calls, one at a time, and
+// answers into messages.
 
 import { describe } from "./adapter.js";
 import init, { Engine, inspectAddress, inspectFiles, prepareWorker } from "./fanlight.js";
 import type { InitOutput, ModelCard } from "./fanlight.js";
-import type { FromWorker, Question, RequestName, Requests, ToWorker, WireSource, WorkerEvent, WorkerFailure }
-  from "./protocol.js";
+import type {
+  FromWorker,
+  Question,
+  RequestName,
+  Requests,
+  ToWorker,
+  WireSource,
+  WorkerEvent,
+  WorkerFailure,
+} from "./protocol.js";
 import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX } from "./protocol.js";
 import { Storage } from "./storage.js";
 
@@ -68,10 +76,12 @@ function prepared(): Promise<InitOutput> {
 
 /** The engine, started by the first question that needs it. After a failure the next question tries again. */
 function started(): Promise<Engine> {
-  engine ??= prepared().then(() => Engine.open()).catch((error: unknown) => {
-    engine = null;
-    throw error;
-  });
+  engine ??= prepared()
+    .then(() => Engine.open())
+    .catch((error: unknown) => {
+      engine = null;
+      throw error;
+    });
   return engine;
 }
 
@@ -87,8 +97,11 @@ async function holding(key: string): Promise<Engine> {
   return await started();
 }
 
-async function load(source: WireSource, question: Extract<Question, { name: "load" }>, told: Told)
-  : Promise<ModelCard> {
+async function load(
+  source: WireSource,
+  question: Extract<Question, { name: "load" }>,
+  told: Told,
+): Promise<ModelCard> {
   if (loaded?.key === question.key) return loaded.card;
   const running = await started();
   loaded = null;
@@ -96,9 +109,15 @@ async function load(source: WireSource, question: Extract<Question, { name: "loa
     told({ type: "warning", warning: { code: "not-stored", message } });
   });
   try {
-    const card = source.from === "files"
-      ? await running.loadFiles(source.files, question.options, told)
-      : await running.loadAddress(source.address, source.isStored ? stored : undefined, question.options, told);
+    const card =
+      source.from === "files"
+        ? await running.loadFiles(source.files, question.options, told)
+        : await running.loadAddress(
+            source.address,
+            source.isStored ? stored : undefined,
+            question.options,
+            told,
+          );
     loaded = { key: question.key, card };
     return card;
   } finally {
@@ -113,8 +132,11 @@ async function inspect({ source, options }: Extract<Question, { name: "inspect" 
   return await inspectAddress(source.address, undefined, options);
 }
 
-async function generate(id: number, question: Extract<Question, { name: "generate" }>, told: Told)
-  : Promise<Answer> {
+async function generate(
+  id: number,
+  question: Extract<Question, { name: "generate" }>,
+  told: Told,
+): Promise<Answer> {
   const running = await holding(question.key);
   const room = new Room();
   rooms.set(id, room);
@@ -207,7 +229,9 @@ function isFailure(thrown: unknown): thrown is WorkerFailure {
 function reasonOf(thrown: unknown): string {
   const text = String(thrown);
   const isForbidden = /content security policy/i.test(text) && !text.includes("wasm-unsafe-eval");
-  return isForbidden ? `${text}; add 'wasm-unsafe-eval' to script-src in the policy sent with the worker` : text;
+  return isForbidden
+    ? `${text}; add 'wasm-unsafe-eval' to script-src in the policy sent with the worker`
+    : text;
 }
 
 async function serve(id: number, answering: Promise<Answer>): Promise<void> {

@@ -19,25 +19,51 @@ function Bar() {
   const context = info ? `${info.contextLength.toLocaleString("en")} tokens of context` : "";
   return (
     <header class="bar">
-      <IconButton icon="menu" label="Conversations" class="only-narrow"
-        onClick={() => { isSidebarOpen.value = true; }} />
-      <button type="button" id="model-button" class="model-button" disabled={noGpu.value !== null}
-        onClick={() => { panel.value = "model"; }}>
+      <IconButton
+        icon="menu"
+        label="Conversations"
+        class="only-narrow"
+        onClick={() => {
+          isSidebarOpen.value = true;
+        }}
+      />
+      <button
+        type="button"
+        id="model-button"
+        class="model-button"
+        disabled={noGpu.value !== null}
+        onClick={() => {
+          panel.value = "model";
+        }}
+      >
         <Icon name="chip" />
         <span class="model-name">{info ? info.name || "Unnamed model" : "Choose a model"}</span>
         {info && <span class="model-context">{context}</span>}
       </button>
-      <IconButton icon="gear" id="settings-button" label="Settings" onClick={() => { panel.value = "settings"; }} />
+      <IconButton
+        icon="gear"
+        id="settings-button"
+        label="Settings"
+        onClick={() => {
+          panel.value = "settings";
+        }}
+      />
     </header>
   );
 }
 
 function Adapter() {
   const { value } = adapter;
-  if (!value) return <p id="adapter" class="adapter" role="status">Looking for a GPU …</p>;
+  if (!value)
+    return (
+      <p id="adapter" class="adapter" role="status">
+        Looking for a GPU …
+      </p>
+    );
   return (
     <p id="adapter" class={`adapter ${value.isSoftware ? "software" : ""}`} role="status">
-      {value.name}{value.isSoftware && " – a processor computes here, not a GPU: expect it to be slow"}
+      {value.name}
+      {value.isSoftware && " – a processor computes here, not a GPU: expect it to be slow"}
     </p>
   );
 }
@@ -59,7 +85,9 @@ export function App() {
   const isReady = model.value !== null;
   return (
     <div class={`frame ${isSidebarOpen.value ? "with-sidebar" : ""}`}>
-      <Sidebar><Adapter /></Sidebar>
+      <Sidebar>
+        <Adapter />
+      </Sidebar>
       <main class="main">
         <Bar />
         {panel.value === "none" && <NoticeView />}

@@ -27,11 +27,21 @@ function Branches({ entry }: { entry: Entry }) {
   const isIdle = activity.value === "idle";
   return (
     <span class="branches">
-      <IconButton icon="left" label="The version before" disabled={at === 0 || !isIdle}
-        onClick={() => turnTo(entry, -1)} />
-      <span class="numbers small">{at + 1} of {all.length}</span>
-      <IconButton icon="right" label="The version after" disabled={at === all.length - 1 || !isIdle}
-        onClick={() => turnTo(entry, 1)} />
+      <IconButton
+        icon="left"
+        label="The version before"
+        disabled={at === 0 || !isIdle}
+        onClick={() => turnTo(entry, -1)}
+      />
+      <span class="numbers small">
+        {at + 1} of {all.length}
+      </span>
+      <IconButton
+        icon="right"
+        label="The version after"
+        disabled={at === all.length - 1 || !isIdle}
+        onClick={() => turnTo(entry, 1)}
+      />
     </span>
   );
 }
@@ -48,13 +58,30 @@ function Editor({ entry, onEnd }: { entry: Entry; onEnd: () => void }) {
     void edit(entry, text);
   };
   return (
-    <form class="editor" onSubmit={(event) => { event.preventDefault(); send(); }}>
-      <textarea aria-label="Edit the question" value={text} rows={Math.min(12, text.split("\n").length + 1)}
-        onInput={(event) => setText(event.currentTarget.value)} ref={(area) => area?.focus()}
-        onKeyDown={(event) => { if (event.key === "Escape") onEnd(); }} />
+    <form
+      class="editor"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      <textarea
+        aria-label="Edit the question"
+        value={text}
+        rows={Math.min(12, text.split("\n").length + 1)}
+        onInput={(event) => setText(event.currentTarget.value)}
+        ref={(area) => area?.focus()}
+        onKeyDown={(event) => {
+          if (event.key === "Escape") onEnd();
+        }}
+      />
       <div class="row end">
-        <button type="button" onClick={onEnd}>Cancel</button>
-        <button type="submit" class="primary" disabled={text.trim() === ""}>Ask this instead</button>
+        <button type="button" onClick={onEnd}>
+          Cancel
+        </button>
+        <button type="submit" class="primary" disabled={text.trim() === ""}>
+          Ask this instead
+        </button>
       </div>
     </form>
   );
@@ -65,13 +92,20 @@ function Question({ entry }: { entry: Entry }) {
   const isIdle = activity.value === "idle";
   return (
     <article class="question" aria-label="You">
-      {isEdited
-        ? <Editor entry={entry} onEnd={() => setEdited(false)} />
-        : <div class="said">{entry.content}</div>}
+      {isEdited ? (
+        <Editor entry={entry} onEnd={() => setEdited(false)} />
+      ) : (
+        <div class="said">{entry.content}</div>
+      )}
       {!isEdited && (
         <div class="tools">
           <Branches entry={entry} />
-          <IconButton icon="pen" label="Edit and ask again" disabled={!isIdle} onClick={() => setEdited(true)} />
+          <IconButton
+            icon="pen"
+            label="Edit and ask again"
+            disabled={!isIdle}
+            onClick={() => setEdited(true)}
+          />
           <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
         </div>
       )}
@@ -98,13 +132,21 @@ function Answer({ entry }: { entry: Entry }) {
       <AnswerText entry={entry} isWriting={isWriting} />
       {entry.ending && ENDINGS[entry.ending] && <p class="ending">{ENDINGS[entry.ending]}</p>}
       {entry.ending === "full" && !current.value.dropsOldest && (
-        <p class="row"><button type="button" id="drop" onClick={dropOldest}>
-          Leave out the oldest turns from now on</button></p>
+        <p class="row">
+          <button type="button" id="drop" onClick={dropOldest}>
+            Leave out the oldest turns from now on
+          </button>
+        </p>
       )}
       {!isWriting && (
         <div class="tools">
           <Branches entry={entry} />
-          <IconButton icon="redo" label="Answer again" disabled={!isIdle} onClick={() => void regenerate(entry)} />
+          <IconButton
+            icon="redo"
+            label="Answer again"
+            disabled={!isIdle}
+            onClick={() => void regenerate(entry)}
+          />
           <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
           <span class="note numbers">{entry.note}</span>
         </div>
@@ -122,13 +164,26 @@ export function Chat() {
     <section id="log" class="log" role="log" aria-live="polite" aria-label="Conversation" tabIndex={0}>
       <div class="column">
         {shown.length === 0 && (
-          <div class="empty"><Fan size="large" /><h2>Ask something</h2>
-            <p class="faint">{model.value?.name || "The model"} is ready and answers on this computer.</p></div>
+          <div class="empty">
+            <Fan size="large" />
+            <h2>Ask something</h2>
+            <p class="faint">{model.value?.name || "The model"} is ready and answers on this computer.</p>
+          </div>
         )}
-        {shown.map((entry) => entry.role === "user"
-          ? <Question key={entry.id} entry={entry} />
-          : <Answer key={entry.id} entry={entry} />)}
-        {open && <p class="row"><button type="button" onClick={() => void answerAgain(open.id)}>Answer this</button></p>}
+        {shown.map((entry) =>
+          entry.role === "user" ? (
+            <Question key={entry.id} entry={entry} />
+          ) : (
+            <Answer key={entry.id} entry={entry} />
+          ),
+        )}
+        {open && (
+          <p class="row">
+            <button type="button" onClick={() => void answerAgain(open.id)}>
+              Answer this
+            </button>
+          </p>
+        )}
       </div>
     </section>
   );

@@ -18,23 +18,52 @@ export function CheckPanel() {
   const isGood = verdict?.differences.length === 0;
   return (
     <Panel title="Check this GPU">
-      <p>Every step of the computation exists in several forms, for one token or for many. They must give the same
-        result to the last bit, or answers would depend on how they were computed. This compares all forms on
-        {" "}{adapter.value?.name ?? "this GPU"}.</p>
+      <p>
+        Every step of the computation exists in several forms, for one token or for many. They must give the
+        same result to the last bit, or answers would depend on how they were computed. This compares all
+        forms on {adapter.value?.name ?? "this GPU"}.
+      </p>
       <div class="row">
-        <button type="button" id="check-whole" class="primary" disabled={activity.value !== "idle"}
-          onClick={() => void run("whole")}>Compare everything</button>
-        <button type="button" id="check-cover" disabled={activity.value !== "idle"}
-          onClick={() => void run("cover")}>Compare the essential</button>
+        <button
+          type="button"
+          id="check-whole"
+          class="primary"
+          disabled={activity.value !== "idle"}
+          onClick={() => void run("whole")}
+        >
+          Compare everything
+        </button>
+        <button
+          type="button"
+          id="check-cover"
+          disabled={activity.value !== "idle"}
+          onClick={() => void run("cover")}
+        >
+          Compare the essential
+        </button>
       </div>
-      <p role="status" class="numbers">{told}</p>
+      <p role="status" class="numbers">
+        {told}
+      </p>
       {verdict && (
-        <section id="verdict" class={`card ${isGood ? "good" : "bad"}`} data-differences={verdict.differences.length}>
-          <h3>{isGood
-            ? `All ${verdict.compared} comparisons agree in every bit`
-            : `${verdict.differences.length} of ${verdict.compared} comparisons differ`}</h3>
+        <section
+          id="verdict"
+          class={`card ${isGood ? "good" : "bad"}`}
+          data-differences={verdict.differences.length}
+        >
+          <h3>
+            {isGood
+              ? `All ${verdict.compared} comparisons agree in every bit`
+              : `${verdict.differences.length} of ${verdict.compared} comparisons differ`}
+          </h3>
           {!isGood && <p>Do not trust what this GPU answers. Please report this with the name of the GPU.</p>}
-          {!isGood && <ul>{verdict.differences.map((text) => <li key={text}>{text}</li>)}</ul>}
+          {!isGood && (
+            <ul>
+              {verdict.differences.map((text) => (
+                <li key={text}>{text}</li>
+              ))}
+            </ul>
+          )}
         </section>
       )}
     </Panel>

@@ -27,7 +27,13 @@ function useTokens(text: string): number | null {
   useEffect(() => {
     setCount(null);
     if (text.trim() === "" || activity.value !== "idle") return undefined;
-    const timer = setTimeout(() => void running().countTokens(text).then(setCount, () => setCount(null)), PAUSE_MS);
+    const timer = setTimeout(
+      () =>
+        void running()
+          .countTokens(text)
+          .then(setCount, () => setCount(null)),
+      PAUSE_MS,
+    );
     return () => clearTimeout(timer);
   }, [text]);
   return count;
@@ -35,12 +41,15 @@ function useTokens(text: string): number | null {
 
 async function takeFile(file: File): Promise<void> {
   if (file.size > 4 * TEXT_MAX) {
-    showFailure(new Error(`${file.name} has ${bytes(file.size)}, a text of at most ${TEXT_MAX} characters is possible`));
+    showFailure(
+      new Error(`${file.name} has ${bytes(file.size)}, a text of at most ${TEXT_MAX} characters is possible`),
+    );
     return;
   }
   const text = await file.text();
   if (text.includes("\0")) showFailure(new Error(`${file.name} is no text: give a plain text file`));
-  else if (text.length > TEXT_MAX) showFailure(new Error(`${file.name} has more than ${TEXT_MAX} characters: shorten it`));
+  else if (text.length > TEXT_MAX)
+    showFailure(new Error(`${file.name} has more than ${TEXT_MAX} characters: shorten it`));
   else ground(text);
 }
 
@@ -48,23 +57,40 @@ function Grounding({ onClose }: { onClose: () => void }) {
   const { grounding } = current.value;
   const tokens = useTokens(grounding);
   const context = model.value?.contextLength ?? 0;
-  const size = tokens === null ? "" : `${tokens.toLocaleString("en")} of ${context.toLocaleString("en")} tokens`;
+  const size =
+    tokens === null ? "" : `${tokens.toLocaleString("en")} of ${context.toLocaleString("en")} tokens`;
   const drop = (event: DragEvent) => {
     event.preventDefault();
     const file = event.dataTransfer?.files[0];
     if (file) void takeFile(file);
   };
   return (
-    <section class="grounding" aria-label="Text to go by" onDragOver={(event) => event.preventDefault()} onDrop={drop}>
+    <section
+      class="grounding"
+      aria-label="Text to go by"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={drop}
+    >
       <div class="row between">
         <label for="grounding">Answers go by this text</label>
         <IconButton icon="close" label="Close the text" onClick={onClose} />
       </div>
-      <textarea id="grounding" rows={6} value={grounding} placeholder="Paste text here, or drop a text file"
-        onChange={(event) => ground(event.currentTarget.value)} />
+      <textarea
+        id="grounding"
+        rows={6}
+        value={grounding}
+        placeholder="Paste text here, or drop a text file"
+        onChange={(event) => ground(event.currentTarget.value)}
+      />
       <div class="row between small faint">
-        <span class="numbers" role="status">{size}</span>
-        {grounding !== "" && <button type="button" class="quiet" onClick={() => ground("")}>Clear</button>}
+        <span class="numbers" role="status">
+          {size}
+        </span>
+        {grounding !== "" && (
+          <button type="button" class="quiet" onClick={() => ground("")}>
+            Clear
+          </button>
+        )}
       </div>
     </section>
   );
@@ -74,7 +100,9 @@ export function Composer() {
   const area = useRef<HTMLTextAreaElement>(null);
   const [isOpen, setOpen] = useState(false);
   const isAnswering = activity.value === "answering";
-  useEffect(() => { if (area.current) grow(area.current); }, [draft.value]);
+  useEffect(() => {
+    if (area.current) grow(area.current);
+  }, [draft.value]);
   useEffect(() => area.current?.focus(), [current.value.id]);
   const send = () => void ask(draft.value);
   const press = (event: KeyboardEvent) => {
@@ -88,24 +116,57 @@ export function Composer() {
     <div class="composer">
       <div class="column">
         {isOpen && <Grounding onClose={() => setOpen(false)} />}
-        <form class="ask" onSubmit={(event) => { event.preventDefault(); send(); }}>
-          <textarea id="question" ref={area} rows={1} value={draft.value} autocomplete="off" aria-label="Your question"
-            placeholder={model.value?.hasChatTemplate === false ? "This model has no chat template" : "Ask something"}
-            onInput={(event) => { draft.value = event.currentTarget.value; }} onKeyDown={press} />
+        <form
+          class="ask"
+          onSubmit={(event) => {
+            event.preventDefault();
+            send();
+          }}
+        >
+          <textarea
+            id="question"
+            ref={area}
+            rows={1}
+            value={draft.value}
+            autocomplete="off"
+            aria-label="Your question"
+            placeholder={
+              model.value?.hasChatTemplate === false ? "This model has no chat template" : "Ask something"
+            }
+            onInput={(event) => {
+              draft.value = event.currentTarget.value;
+            }}
+            onKeyDown={press}
+          />
           <div class="ask-row">
-            <button type="button" class={`quiet ${hasText ? "on" : ""}`} aria-expanded={isOpen}
-              onClick={() => setOpen(!isOpen)}>
+            <button
+              type="button"
+              class={`quiet ${hasText ? "on" : ""}`}
+              aria-expanded={isOpen}
+              onClick={() => setOpen(!isOpen)}
+            >
               <Icon name="text" /> {hasText ? "Goes by a text" : "Add a text"}
             </button>
-            <span id="live" class="live numbers">{live.value && speedLine(live.value)}</span>
-            {isAnswering
-              ? <IconButton icon="stop" id="stop" class="round" label="Stop" onClick={() => void stop()} />
-              : <IconButton icon="send" id="send" class="round primary" label="Ask" onClick={send}
-                  disabled={activity.value !== "idle" || draft.value.trim() === ""} />}
+            <span id="live" class="live numbers">
+              {live.value && speedLine(live.value)}
+            </span>
+            {isAnswering ? (
+              <IconButton icon="stop" id="stop" class="round" label="Stop" onClick={() => void stop()} />
+            ) : (
+              <IconButton
+                icon="send"
+                id="send"
+                class="round primary"
+                label="Ask"
+                onClick={send}
+                disabled={activity.value !== "idle" || draft.value.trim() === ""}
+              />
+            )}
           </div>
         </form>
         <p class="faint small memory numbers">
-          {model.value && `${bytes(model.value.gpuBytes)} on the GPU. `}Models make mistakes: check what matters.
+          {model.value && `${bytes(model.value.gpuBytes)} on the GPU. `}Models make mistakes: check what
+          matters.
         </p>
       </div>
     </div>

@@ -3,8 +3,20 @@
 import { useEffect, useState } from "preact/hooks";
 import { findModels, type FoundModel, type ModelDescription, type Plan, type StoredModel } from "fanlight";
 
-import { choose, load, nameOf, offer, reconsider, running, showFailure, stop, stored, typedSource, start, type Offer }
-  from "../engine.js";
+import {
+  choose,
+  load,
+  nameOf,
+  offer,
+  reconsider,
+  running,
+  showFailure,
+  stop,
+  stored,
+  typedSource,
+  start,
+  type Offer,
+} from "../engine.js";
 import { bytes, duration, parameters, sentence, types } from "../format.js";
 import { activity, chosen, isBusy, model, noGpu, pace, set, settings, source } from "../state.js";
 import { readFolders, rememberFolder } from "../store.js";
@@ -17,18 +29,29 @@ type FolderPicker = () => Promise<FileSystemDirectoryHandle>;
 const CONTEXTS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768];
 
 function Rows({ rows }: { rows: [string, string][] }) {
-  return <dl class="rows">{rows.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}</dl>;
+  return (
+    <dl class="rows">
+      {rows.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
+    </dl>
+  );
 }
 
 function factsOf(described: ModelDescription, plan: Plan | null): [string, string][] {
   const rows: [string, string][] = [
     ["Architecture", described.architecture],
-    ["Weights", `${parameters(described.parameters)} in ${bytes(described.weightBytes)} (${types(described)})`],
-    ["Made for", described.contextLengthMax ? `${described.contextLengthMax.toLocaleString("en")} tokens` : "not said"],
+    [
+      "Weights",
+      `${parameters(described.parameters)} in ${bytes(described.weightBytes)} (${types(described)})`,
+    ],
+    [
+      "Made for",
+      described.contextLengthMax ? `${described.contextLengthMax.toLocaleString("en")} tokens` : "not said",
+    ],
     ["Conversations", described.hasChatTemplate ? "yes, it brings a chat template" : "no chat template"],
   ];
   if (plan) {
-    const needs = `${bytes(plan.gpuBytes)}: ${bytes(plan.weightBytes)} weights, ${bytes(plan.kvBytes)} context`;
+    const parts = `${bytes(plan.weightBytes)} weights, ${bytes(plan.kvBytes)} context`;
+    const needs = `${bytes(plan.gpuBytes)}: ${parts}`;
     rows.push(["On the GPU", `${needs}. Browser and driver need some on top.`]);
   }
   return rows;
@@ -36,16 +59,27 @@ function factsOf(described: ModelDescription, plan: Plan | null): [string, strin
 
 function ContextChoice() {
   const { contextLength } = settings.value;
-  const all = CONTEXTS.includes(contextLength) ? CONTEXTS : [...CONTEXTS, contextLength].sort((a, b) => a - b);
+  const all = CONTEXTS.includes(contextLength)
+    ? CONTEXTS
+    : [...CONTEXTS, contextLength].sort((a, b) => a - b);
   const change = (value: string) => {
     set({ contextLength: Number(value) });
     void reconsider();
   };
   return (
-    <label class="field">Context
-      <select id="context" value={String(contextLength)} disabled={isBusy.value}
-        onChange={(event) => change(event.currentTarget.value)}>
-        {all.map((tokens) => <option key={tokens} value={String(tokens)}>{tokens.toLocaleString("en")} tokens</option>)}
+    <label class="field">
+      Context
+      <select
+        id="context"
+        value={String(contextLength)}
+        disabled={isBusy.value}
+        onChange={(event) => change(event.currentTarget.value)}
+      >
+        {all.map((tokens) => (
+          <option key={tokens} value={String(tokens)}>
+            {tokens.toLocaleString("en")} tokens
+          </option>
+        ))}
       </select>
     </label>
   );
@@ -59,12 +93,30 @@ function ChosenCard() {
     <section id="card" class="card" aria-label="The chosen model">
       <h3>{inspection.name || value.name}</h3>
       <Rows rows={factsOf(inspection, inspection.plan)} />
-      {inspection.problem && <p class="problem" role="alert">{sentence(inspection.problem)}</p>}
+      {inspection.problem && (
+        <p class="problem" role="alert">
+          {sentence(inspection.problem)}
+        </p>
+      )}
       <div class="row end">
         <ContextChoice />
-        <button type="button" onClick={() => { chosen.value = null; }}>Choose another</button>
-        <button type="button" id="load" class="primary" disabled={isBusy.value || inspection.problem !== null}
-          onClick={() => void load(value)}>Load</button>
+        <button
+          type="button"
+          onClick={() => {
+            chosen.value = null;
+          }}
+        >
+          Choose another
+        </button>
+        <button
+          type="button"
+          id="load"
+          class="primary"
+          disabled={isBusy.value || inspection.problem !== null}
+          onClick={() => void load(value)}
+        >
+          Load
+        </button>
       </div>
     </section>
   );
@@ -72,7 +124,12 @@ function ChosenCard() {
 
 function Loading() {
   const { value } = pace;
-  if (activity.value === "inspecting") return <p class="faint" role="status">Reading the header …</p>;
+  if (activity.value === "inspecting")
+    return (
+      <p class="faint" role="status">
+        Reading the header …
+      </p>
+    );
   if (activity.value !== "loading" || !value) return null;
   const { progress, perSecond } = value;
   const isKnown = progress.phase !== "header";
@@ -89,10 +146,17 @@ function Loading() {
   return (
     <section class="card loading" aria-label="Loading">
       <h3>{source.value?.name}</h3>
-      <progress aria-label="Loading the model" {...(isKnown ? { value: progress.done, max: progress.total } : {})} />
+      <progress
+        aria-label="Loading the model"
+        {...(isKnown ? { value: progress.done, max: progress.total } : {})}
+      />
       <div class="row between">
-        <span id="progress-text" class="numbers faint">{text}</span>
-        <button type="button" id="cancel-load" onClick={() => void stop()}>Cancel</button>
+        <span id="progress-text" class="numbers faint">
+          {text}
+        </span>
+        <button type="button" id="cancel-load" onClick={() => void stop()}>
+          Cancel
+        </button>
       </div>
     </section>
   );
@@ -105,14 +169,18 @@ function FoundList({ found, onClose }: { found: FoundModel[]; onClose: () => voi
         <h3>{found.length === 0 ? "No model in this folder" : `${found.length} models in the folder`}</h3>
         <IconButton icon="close" label="Close the folder" onClick={onClose} />
       </div>
-      {found.length === 0 && <p class="faint">
-        Model files begin with the letters GGUF, whatever they are called. None of the files here does.
-      </p>}
+      {found.length === 0 && (
+        <p class="faint">
+          Model files begin with the letters GGUF, whatever they are called. None of the files here does.
+        </p>
+      )}
       <ul class="sources">
         {found.map(({ path, files, bytes: size }) => (
           <li key={path}>
             <button type="button" class="source" onClick={() => void choose({ name: path, source: files })}>
-              <Icon name="file" /><span class="grow">{path}</span><span class="faint numbers">{bytes(size)}</span>
+              <Icon name="file" />
+              <span class="grow">{path}</span>
+              <span class="faint numbers">{bytes(size)}</span>
             </button>
           </li>
         ))}
@@ -133,11 +201,24 @@ function Kept() {
       <ul class="sources">
         {all.map(({ url, length, keptBytes, isComplete }) => (
           <li key={url}>
-            <button type="button" class="source" disabled={isBusy.value} onClick={() => void choose(stored(url))}>
-              <Icon name="disk" /><span class="grow">{nameOf(url)}</span>
-              <span class="faint numbers">{isComplete ? bytes(length) : `${bytes(keptBytes)} of ${bytes(length)}`}</span>
+            <button
+              type="button"
+              class="source"
+              disabled={isBusy.value}
+              onClick={() => void choose(stored(url))}
+            >
+              <Icon name="disk" />
+              <span class="grow">{nameOf(url)}</span>
+              <span class="faint numbers">
+                {isComplete ? bytes(length) : `${bytes(keptBytes)} of ${bytes(length)}`}
+              </span>
             </button>
-            <IconButton icon="bin" label={`Remove ${nameOf(url)}`} disabled={isBusy.value} onClick={() => forget(url)} />
+            <IconButton
+              icon="bin"
+              label={`Remove ${nameOf(url)}`}
+              disabled={isBusy.value}
+              onClick={() => forget(url)}
+            />
           </li>
         ))}
       </ul>
@@ -159,10 +240,20 @@ function AddressForm() {
     <form class="address" onSubmit={submit}>
       <label class="grow">
         <span class="label">Address, or owner/repository/file of a hub</span>
-        <input id="address" type="text" inputMode="url" spellcheck={false} autocomplete="off" value={text}
-          placeholder="https://…/model.gguf" onInput={(event) => setText(event.currentTarget.value)} />
+        <input
+          id="address"
+          type="text"
+          inputMode="url"
+          spellcheck={false}
+          autocomplete="off"
+          value={text}
+          placeholder="https://…/model.gguf"
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
       </label>
-      <button type="submit" disabled={isBusy.value || text.trim() === ""}><Icon name="link" /> Inspect</button>
+      <button type="submit" disabled={isBusy.value || text.trim() === ""}>
+        <Icon name="link" /> Inspect
+      </button>
     </form>
   );
 }
@@ -188,9 +279,12 @@ function useFolders() {
     }
   };
   const again = async (folder: FileSystemDirectoryHandle): Promise<void> => {
-    const { requestPermission } = folder as { requestPermission?: (how: { mode: "read" }) => Promise<string> };
+    const { requestPermission } = folder as {
+      requestPermission?: (how: { mode: "read" }) => Promise<string>;
+    };
     const answer = await requestPermission?.call(folder, { mode: "read" });
-    if (answer === "denied") showFailure(new Error(`${folder.name} may not be read: allow it, or pick it anew`));
+    if (answer === "denied")
+      showFailure(new Error(`${folder.name} may not be read: allow it, or pick it anew`));
     else look(folder);
   };
   return { found, setFound, known, look, pick, again };
@@ -223,32 +317,63 @@ function Sources() {
   return (
     <div class="picker" onDragOver={(event) => event.preventDefault()} onDrop={take}>
       {offered && (
-        <button type="button" id="default-model" class="source offer" disabled={disabled}
-          onClick={() => void load({ ...stored(new URL(offered.url, document.baseURI).href), name: offered.name })}>
+        <button
+          type="button"
+          id="default-model"
+          class="source offer"
+          disabled={disabled}
+          onClick={() =>
+            void load({ ...stored(new URL(offered.url, document.baseURI).href), name: offered.name })
+          }
+        >
           <Icon name="chip" />
-          <span class="grow"><strong>{offered.name}</strong><span class="faint">{offered.note}</span></span>
+          <span class="grow">
+            <strong>{offered.name}</strong>
+            <span class="faint">{offered.note}</span>
+          </span>
           <span class="numbers">{bytes(offered.bytes)}</span>
         </button>
       )}
       <div class="pick-row">
         <label class={`pick ${disabled ? "disabled" : ""}`}>
-          <Icon name="file" /><span><strong>Open a file</strong>
-            <span class="faint">GGUF; all parts of a split model at once</span></span>
-          <input id="files" type="file" multiple disabled={disabled} class="unseen"
-            onChange={(event) => chooseFiles(chosenFiles(event.currentTarget))} />
+          <Icon name="file" />
+          <span>
+            <strong>Open a file</strong>
+            <span class="faint">GGUF; all parts of a split model at once</span>
+          </span>
+          <input
+            id="files"
+            type="file"
+            multiple
+            disabled={disabled}
+            class="unseen"
+            onChange={(event) => chooseFiles(chosenFiles(event.currentTarget))}
+          />
         </label>
         <button type="button" class="pick" disabled={disabled} onClick={() => void folders.pick()}>
-          <Icon name="folder" /><span><strong>Open a folder</strong>
-            <span class="faint">Models are found by what is in them</span></span>
+          <Icon name="folder" />
+          <span>
+            <strong>Open a folder</strong>
+            <span class="faint">Models are found by what is in them</span>
+          </span>
         </button>
-        <input id="folder" type="file" hidden aria-label="Folder" disabled={disabled} {...{ webkitdirectory: true }}
-          onChange={(event) => folders.look(chosenFiles(event.currentTarget))} />
+        <input
+          id="folder"
+          type="file"
+          hidden
+          aria-label="Folder"
+          disabled={disabled}
+          {...{ webkitdirectory: true }}
+          onChange={(event) => folders.look(chosenFiles(event.currentTarget))}
+        />
       </div>
       {folders.known.length > 0 && (
-        <p class="row small"><span class="faint">Opened before:</span>
+        <p class="row small">
+          <span class="faint">Opened before:</span>
           {folders.known.map((folder) => (
             <button type="button" class="quiet" key={folder.name} onClick={() => void folders.again(folder)}>
-              <Icon name="folder" /> {folder.name}</button>
+              <Icon name="folder" /> {folder.name}
+            </button>
           ))}
         </p>
       )}
@@ -287,11 +412,19 @@ export function ModelPanel() {
           <div class="row end">
             <ContextChoice />
             {source.value && settings.value.contextLength !== info.plan.contextLength && (
-              <button type="button" class="primary" onClick={() => { if (source.value) void load(source.value); }}>
+              <button
+                type="button"
+                class="primary"
+                onClick={() => {
+                  if (source.value) void load(source.value);
+                }}
+              >
                 Load with this context
               </button>
             )}
-            <button type="button" id="unload" onClick={() => void running().unload().catch(showFailure)}>Unload</button>
+            <button type="button" id="unload" onClick={() => void running().unload().catch(showFailure)}>
+              Unload
+            </button>
           </div>
         </section>
       )}
@@ -302,8 +435,9 @@ export function ModelPanel() {
 
 const HINTS: Record<string, string> = {
   "secure-context": "Open this page by its https address.",
-  webgpu: "Current versions of Chrome, Edge, Safari 26 and Firefox have WebGPU. On Linux it may have to be switched "
-    + "on in the browser's settings.",
+  webgpu:
+    "Current versions of Chrome, Edge, Safari and Firefox have WebGPU. On Linux it may have to be switched " +
+    "on in the browser's settings.",
   adapter: "Update the graphics driver, or allow the GPU in the browser's settings (hardware acceleration).",
 };
 
@@ -315,7 +449,9 @@ export function NoGpu() {
       <h2>No GPU can be used here</h2>
       <p class="lead">{value && sentence(value)}</p>
       <p class="faint">{HINTS[value?.missing ?? ""]}</p>
-      <button type="button" onClick={() => void start()}>Try again</button>
+      <button type="button" onClick={() => void start()}>
+        Try again
+      </button>
     </div>
   );
 }

@@ -7,12 +7,31 @@ import { notice, panel, type Notice } from "../state.js";
 import { Icon, type IconName } from "./icons.js";
 
 /** A button that shows an icon and says what it does. */
-export function IconButton({ icon, label, onClick, disabled = false, id, class: name = "" }: {
-  icon: IconName; label: string; onClick: () => void; disabled?: boolean; id?: string; class?: string;
+export function IconButton({
+  icon,
+  label,
+  onClick,
+  disabled = false,
+  id,
+  class: name = "",
+}: {
+  icon: IconName;
+  label: string;
+  onClick: () => void;
+  disabled?: boolean;
+  id?: string;
+  class?: string;
 }) {
   return (
-    <button type="button" id={id} class={`icon-button ${name}`} title={label} aria-label={label} disabled={disabled}
-      onClick={onClick}>
+    <button
+      type="button"
+      id={id}
+      class={`icon-button ${name}`}
+      title={label}
+      aria-label={label}
+      disabled={disabled}
+      onClick={onClick}
+    >
       <Icon name={icon} />
     </button>
   );
@@ -26,10 +45,20 @@ export function Panel({ title, children }: { title: string; children: ComponentC
     dialog?.showModal();
     return () => dialog?.close();
   }, []);
-  const close = () => { panel.value = "none"; };
+  const close = () => {
+    panel.value = "none";
+  };
   return (
-    <dialog ref={place} class="panel" aria-labelledby="panel-title" onCancel={close} onClose={close}
-      onClick={(event) => { if (event.target === place.current) close(); }}>
+    <dialog
+      ref={place}
+      class="panel"
+      aria-labelledby="panel-title"
+      onCancel={close}
+      onClose={close}
+      onClick={(event) => {
+        if (event.target === place.current) close();
+      }}
+    >
       <div class="panel-inner">
         <header class="panel-head">
           <h2 id="panel-title">{title}</h2>
@@ -54,7 +83,9 @@ function NoticeBody({ value }: { value: Notice }) {
       {value.actions && value.actions.length > 0 && (
         <p class="row">
           {value.actions.map(({ label, run: action }) => (
-            <button type="button" key={label} onClick={() => run(action)}>{label}</button>
+            <button type="button" key={label} onClick={() => run(action)}>
+              {label}
+            </button>
           ))}
         </p>
       )}
@@ -67,9 +98,19 @@ export function NoticeView() {
   const { value } = notice;
   if (!value) return null;
   return (
-    <section class={`notice ${value.kind}`} role={value.kind === "error" ? "alert" : "status"} aria-label={value.title}>
+    <section
+      class={`notice ${value.kind}`}
+      role={value.kind === "error" ? "alert" : "status"}
+      aria-label={value.title}
+    >
       <NoticeBody value={value} />
-      <IconButton icon="close" label="Close this message" onClick={() => { notice.value = null; }} />
+      <IconButton
+        icon="close"
+        label="Close this message"
+        onClick={() => {
+          notice.value = null;
+        }}
+      />
     </section>
   );
 }

@@ -26,12 +26,21 @@ function List() {
     <ul class="conversations">
       {all.map((conversation) => (
         <li key={conversation.id}>
-          <button type="button" class="conversation" disabled={isAnswering} onClick={() => open(conversation)}
-            aria-current={conversation.id === current.value.id ? "true" : undefined}>
+          <button
+            type="button"
+            class="conversation"
+            disabled={isAnswering}
+            onClick={() => open(conversation)}
+            aria-current={conversation.id === current.value.id ? "true" : undefined}
+          >
             {conversation.title}
           </button>
-          <IconButton icon="bin" label={`Delete “${conversation.title}”`} disabled={isAnswering}
-            onClick={() => void remove(conversation)} />
+          <IconButton
+            icon="bin"
+            label={`Delete “${conversation.title}”`}
+            disabled={isAnswering}
+            onClick={() => void remove(conversation)}
+          />
         </li>
       ))}
     </ul>
@@ -51,23 +60,50 @@ export function Sidebar({ children }: { children: ComponentChildren }) {
         <div class="brand">
           <Fan size="small" />
           <h1>Fanlight</h1>
-          <IconButton icon="close" label="Close the list" class="only-narrow"
-            onClick={() => { isSidebarOpen.value = false; }} />
+          <IconButton
+            icon="close"
+            label="Close the list"
+            class="only-narrow"
+            onClick={() => {
+              isSidebarOpen.value = false;
+            }}
+          />
         </div>
-        <button type="button" id="new" class="wide" onClick={startNew} disabled={activity.value === "answering"}>
+        <button
+          type="button"
+          id="new"
+          class="wide"
+          onClick={startNew}
+          disabled={activity.value === "answering"}
+        >
           <Icon name="plus" /> New conversation
         </button>
         <List />
         <div class="sidebar-foot">
           <div class="row">
-            <button type="button" class="quiet" onClick={() => download(exported())}><Icon name="out" /> Export</button>
+            <button type="button" class="quiet" onClick={() => download(exported())}>
+              <Icon name="out" /> Export
+            </button>
             <button type="button" class="quiet" onClick={() => input.current?.click()}>
               <Icon name="into" /> Import
             </button>
-            <input ref={input} id="import" type="file" accept=".json,application/json" hidden aria-label="Import"
-              onChange={take} />
+            <input
+              ref={input}
+              id="import"
+              type="file"
+              accept=".json,application/json"
+              hidden
+              aria-label="Import"
+              onChange={take}
+            />
           </div>
-          <button type="button" class="quiet" onClick={() => { panel.value = "check"; }}>
+          <button
+            type="button"
+            class="quiet"
+            onClick={() => {
+              panel.value = "check";
+            }}
+          >
             <Icon name="check" /> Check this GPU
           </button>
           {children}
@@ -76,8 +112,15 @@ export function Sidebar({ children }: { children: ComponentChildren }) {
           </p>
         </div>
       </nav>
-      <button type="button" class="veil" aria-label="Close the list" tabIndex={-1}
-        onClick={() => { isSidebarOpen.value = false; }} />
+      <button
+        type="button"
+        class="veil"
+        aria-label="Close the list"
+        tabIndex={-1}
+        onClick={() => {
+          isSidebarOpen.value = false;
+        }}
+      />
     </>
   );
 }

@@ -23,6 +23,14 @@ export function showFailure(failure: unknown, actions: { label: string; run: () 
   state.notice.value = { kind: "error", title: title(failure), text: sentence(failure), actions };
 }
 
+/** Offers to load the model again where another one took its place. */
+function reloads(failure: unknown): { label: string; run: () => void }[] {
+  const from = state.source.value;
+  const isGone =
+    failure instanceof FanlightError && (failure.code === "model-replaced" || failure.code === "no-model");
+  return from && isGone ? [{ label: `Load ${from.name} again`, run: () => void load(from) }] : [];
+}
+
 /** Does one thing at a time; what fails is shown. True when it succeeded. */
 export async function during(
   what: Exclude<state.Activity, "idle">,
@@ -38,7 +46,7 @@ export async function during(
   } catch (failure) {
     // Who stops a load knows that it stopped.
     const isCancelled = failure instanceof FanlightError && failure.code === "cancelled";
-    if (!isCancelled) showFailure(failure, actions());
+    if (!isCancelled) showFailure(failure, [...actions(), ...reloads(failure)]);
     return false;
   } finally {
     state.activity.value = "idle";

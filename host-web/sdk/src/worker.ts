@@ -104,6 +104,7 @@ async function load(
 ): Promise<ModelCard> {
   if (loaded?.key === question.key) return loaded.card;
   const running = await started();
+  const had = loaded !== null;
   loaded = null;
   const stored = storage.session((message) => {
     told({ type: "warning", warning: { code: "not-stored", message } });
@@ -120,6 +121,10 @@ async function load(
           );
     loaded = { key: question.key, card };
     return card;
+  } catch (failure) {
+    // One that failed early has left the model before where it was, and nobody can use that any more.
+    if (had) await running.unload();
+    throw failure;
   } finally {
     storage.rest();
   }

@@ -4,11 +4,12 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::device::{AdapterFacts, PassWork, RequestSetup, WindowReport};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 
 /// A device that can hold one model.
 pub trait Backend: 'static {
@@ -56,11 +57,12 @@ pub trait BackendModel: 'static {
     /// Creates the pipelines; calls `progress(done, total)` after each.
     fn compile(&mut self, progress: impl FnMut(u64, u64)) -> impl Future<Output = Result<(), DeviceError>>;
 
-    /// Creates what steps of `width` need, where that is new.
+    /// Creates what steps of `width` and the choice of their tokens need, where that is new.
     ///
     /// # Errors
     /// When the width is none that the device can run.
-    fn prepare(&mut self, width: Width) -> impl Future<Output = Result<(), DeviceError>>;
+    fn prepare(&mut self, width: Width, sampling: &Sampling)
+    -> impl Future<Output = Result<(), DeviceError>>;
 
     /// Resets the control block for a request.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;
@@ -81,4 +83,39 @@ pub trait BackendModel: 'static {
         steps: u32,
         width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError>;
+
+    /// The same model for runs whose weights stream.
+    type Streamed: StreamedModel;
+
+    /// See [`StreamedModel`].
+    ///
+    /// # Errors
+    /// When there is no model.
+    fn streamed(&mut self) -> Result<&mut Self::Streamed, DeviceError>;
+}
+
+/// A model on a device, run in passes for which its weights arrive page by page.
+pub trait StreamedModel: BackendModel {
+    /// The page of a pass whose rows the ring takes next.
+    fn arriving_page(&self) -> usize;
+
+    /// Whether these are rows that the ring takes next, and their slot is free.
+    fn has_room(&self, matrix: MatrixId, first_row: u64) -> bool;
+
+    /// Uploads the rows of the embedding table that the next pass needs, in file format and in its order.
+    fn upload_gathered(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), DeviceError>>;
+
+    /// Drafts the next step; resolves to the tokens that it evaluates.
+    fn draft(
+        &mut self,
+        width: Width,
+    ) -> Result<impl Future<Output = Result<Vec<u32>, DeviceError>> + 'static, DeviceError>;
+
+    /// Begins a pass.
+    fn start_pass(&mut self, work: PassWork<'_>) -> Result<(), DeviceError>;
+
+    /// Submits what can run of the pass: `None` when it waits for a page, else its report.
+    fn continue_pass(
+        &mut self,
+    ) -> Result<Option<impl Future<Output = Result<WindowReport, DeviceError>> + 'static>, DeviceError>;
 }

@@ -12,14 +12,15 @@ pub use fanlight_gpu::AdapterPreference;
 use fanlight_gpu::selftest::{self, SelfTestPlan};
 pub use fanlight_gpu::selftest::{Scope, Verdict};
 use fanlight_gpu::{Device, GpuError, Runner};
-use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::device::{AdapterFacts, PassWork, RequestSetup, WindowReport};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::{REOPEN_MS_MAX, REOPEN_PAUSE_MS};
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 
-use crate::backend::{Backend, BackendModel};
+use crate::backend::{Backend, BackendModel, StreamedModel};
 
 /// An open GPU device; clones share it, and the one that replaces it.
 #[derive(Debug, Clone)]
@@ -138,9 +139,12 @@ impl BackendModel for Runner {
         compiled.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
-    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
-        let prepared = Runner::prepare(self, width).await;
-        prepared.map_err(|error| device_error(error, "compiling pipelines"))
+    async fn prepare(&mut self, width: Width, sampling: &Sampling) -> Result<(), DeviceError> {
+        let prepared = async {
+            Runner::prepare(self, width).await?;
+            self.prepare_sampling(sampling).await
+        };
+        prepared.await.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
@@ -167,5 +171,47 @@ impl BackendModel for Runner {
         let phase = "decoding";
         let pending = Runner::window(self, steps, width).map_err(|error| device_error(error, phase))?;
         Ok(pending.map(move |report| report.map_err(|error| device_error(error, phase))))
+    }
+
+    type Streamed = Self;
+
+    fn streamed(&mut self) -> Result<&mut Self, DeviceError> {
+        Ok(self)
+    }
+}
+
+impl StreamedModel for Runner {
+    fn arriving_page(&self) -> usize {
+        Runner::arriving_page(self)
+    }
+
+    fn has_room(&self, matrix: MatrixId, first_row: u64) -> bool {
+        Runner::has_room(self, matrix, first_row)
+    }
+
+    async fn upload_gathered(&mut self, bytes: &[u8]) -> Result<(), DeviceError> {
+        let uploaded = Runner::upload_gathered(self, bytes).await;
+        uploaded.map_err(|error| device_error(error, "uploading embedding rows"))
+    }
+
+    fn draft(
+        &mut self,
+        width: Width,
+    ) -> Result<impl Future<Output = Result<Vec<u32>, DeviceError>> + 'static, DeviceError> {
+        let pending = Runner::draft(self, width).map_err(|error| device_error(error, "drafting"))?;
+        Ok(pending.map(|tokens| tokens.map_err(|error| device_error(error, "drafting"))))
+    }
+
+    fn start_pass(&mut self, work: PassWork<'_>) -> Result<(), DeviceError> {
+        Runner::start_pass(self, work).map_err(|error| device_error(error, "starting a pass"))
+    }
+
+    fn continue_pass(
+        &mut self,
+    ) -> Result<Option<impl Future<Output = Result<WindowReport, DeviceError>> + 'static>, DeviceError> {
+        let phase = "running a pass";
+        let pending = Runner::continue_pass(self).map_err(|error| device_error(error, phase))?;
+        Ok(pending
+            .map(|pending| pending.map(move |report| report.map_err(|error| device_error(error, phase)))))
     }
 }

@@ -13,6 +13,7 @@ use fanlight_messages::error::{DeviceError, LoadError};
 use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat};
 use fanlight_messages::program::{MatrixId, Op, Program, VectorId};
 use fanlight_messages::protocol::engine::{Load, LoadProgress, ModelLoaded};
+use fanlight_messages::sampling::Sampling;
 
 pub use fanlight_gpu::runner::{DecodeTime, StepTime};
 
@@ -276,8 +277,8 @@ impl BackendModel for LentModel {
         Ok(())
     }
 
-    async fn prepare(&mut self, width: Width) -> Result<(), DeviceError> {
-        BackendModel::prepare(&mut self.lent()?.runner, width).await
+    async fn prepare(&mut self, width: Width, sampling: &Sampling) -> Result<(), DeviceError> {
+        BackendModel::prepare(&mut self.lent()?.runner, width, sampling).await
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
@@ -299,5 +300,11 @@ impl BackendModel for LentModel {
         width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         BackendModel::window(&mut self.lent()?.runner, steps, width)
+    }
+
+    type Streamed = Runner;
+
+    fn streamed(&mut self) -> Result<&mut Runner, DeviceError> {
+        Ok(&mut self.lent()?.runner)
     }
 }

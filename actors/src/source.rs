@@ -24,6 +24,15 @@ pub trait ByteSource {
     /// # Errors
     /// When the platform fails or the bytes are not there.
     async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError>;
+
+    /// The same with a buffer that may travel, to a thread that reads for instance; it comes back filled.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    async fn read_into(&self, offset: u64, mut buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
+        self.read_at(offset, &mut buffer).await?;
+        Ok(buffer)
+    }
 }
 
 trait ErasedSource {
@@ -33,6 +42,7 @@ trait ErasedSource {
         offset: u64,
         buffer: &'a mut [u8],
     ) -> LocalBoxFuture<'a, Result<(), SourceError>>;
+    fn read_into(&self, offset: u64, buffer: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, SourceError>>;
 }
 
 impl<S: ByteSource> ErasedSource for S {
@@ -45,6 +55,9 @@ impl<S: ByteSource> ErasedSource for S {
         buffer: &'a mut [u8],
     ) -> LocalBoxFuture<'a, Result<(), SourceError>> {
         ByteSource::read_at(self, offset, buffer).boxed_local()
+    }
+    fn read_into(&self, offset: u64, buffer: Vec<u8>) -> LocalBoxFuture<'_, Result<Vec<u8>, SourceError>> {
+        ByteSource::read_into(self, offset, buffer).boxed_local()
     }
 }
 
@@ -83,10 +96,24 @@ impl NamedSource {
     /// # Errors
     /// [`SourceError::Short`] for a range that ends behind the source, without asking it; else what it says.
     pub async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
-        let (bytes, len) = (buffer.len() as u64, self.len());
+        self.check(offset, buffer.len() as u64)?;
+        self.source.read_at(offset, buffer).await
+    }
+
+    /// The same with a buffer that comes back filled.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub async fn read_into(&self, offset: u64, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
+        self.check(offset, buffer.len() as u64)?;
+        self.source.read_into(offset, buffer).await
+    }
+
+    fn check(&self, offset: u64, bytes: u64) -> Result<(), SourceError> {
+        let len = self.len();
         if offset.checked_add(bytes).is_none_or(|end| end > len) {
             return Err(SourceError::Short { offset, bytes, len });
         }
-        self.source.read_at(offset, buffer).await
+        Ok(())
     }
 }

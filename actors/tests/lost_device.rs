@@ -9,7 +9,6 @@ use fanlight_actors::source::{ByteSource, NamedSource};
 use fanlight_messages::TensorType;
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::SourceError;
-use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::engine::*;
 use fanlight_tests::synth::{Architecture, tiny};
 
@@ -50,7 +49,7 @@ async fn reply(handle: &EngineHandle, device: &GpuBackend, width: Width, losses:
     let mut events = 0;
     while let Some(event) = generation.events.next().await {
         match event {
-            GenerationEvent::Prefilled { .. } => {}
+            GenerationEvent::Prefilled { .. } | GenerationEvent::Advanced { .. } => {}
             GenerationEvent::Tokens { ids, text } => {
                 heard.ids.extend(ids);
                 heard.text += &text;
@@ -81,8 +80,7 @@ fn a_reply_survives_the_loss_of_its_device() {
         let backend =
             GpuBackend::open(AdapterPreference::HighPerformance).await.expect("a GPU adapter is required");
         let handle = start_engine(&world, backend.clone(), Clock::real());
-        let load =
-            Load { context_len: Some(256), batch_tokens: 64, kv_format: KvFormat::F16, budget_bytes: None };
+        let load = Load { context_len: Some(256), batch_tokens: 64, ..Load::default() };
         let sources = vec![NamedSource::new("tiny.gguf", MemorySource(bytes))];
         handle.load(load, sources, Latch::new(LoadProgress::default())).await.unwrap();
         for width in [Width::Off, Width::Nodes(4)] {

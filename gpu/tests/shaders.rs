@@ -17,7 +17,15 @@ fn formats() -> Vec<ResidentFormat> {
 }
 
 fn every_variant() -> Vec<Kernel> {
-    let mut kernels = vec![Kernel::Choose, Kernel::Accept, Kernel::Scan, Kernel::Draft];
+    let mut kernels = vec![
+        Kernel::Choose,
+        Kernel::Adjust,
+        Kernel::Weigh,
+        Kernel::Sample,
+        Kernel::Accept,
+        Kernel::Scan,
+        Kernel::Draft,
+    ];
     for packed_dot in [true, false] {
         for format in formats() {
             for layout in WIDTHS.map(SlabLayout::for_columns) {

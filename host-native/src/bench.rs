@@ -13,7 +13,6 @@ use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_actors::measure::{DecodeTime, MeasuredModel, PhaseTime, PipelineTime, StepTime};
 use fanlight_messages::limits::CONTEXT_LEN_MIN;
-use fanlight_messages::plan::BATCH_TOKENS_MAX;
 use fanlight_messages::protocol::engine::{Load, LoadProgress};
 
 use crate::files::open_model;
@@ -72,12 +71,7 @@ async fn until_interrupted(
 }
 
 fn load_request(options: &BenchOptions) -> Load {
-    Load {
-        context_len: options.context,
-        batch_tokens: BATCH_TOKENS_MAX,
-        kv_format: options.kv.into(),
-        budget_bytes: None,
-    }
+    Load { context_len: options.context, kv_format: options.kv.into(), ..Load::default() }
 }
 
 fn bench_model(options: &BenchOptions) -> Result<ExitCode> {

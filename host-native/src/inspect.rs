@@ -16,8 +16,9 @@ pub fn inspect(options: &InspectOptions) -> Result<ExitCode> {
     let sources = open_model(&options.model)?;
     let request = InspectRequest {
         context_len: options.context,
-        batch_tokens: options.chunk,
+        batch_tokens: options.budget.batch_tokens(options.chunk),
         kv_format: options.kv.into(),
+        budget: options.budget.budget(),
     };
     let inspected = block_on(inspect_model(sources, request));
     let inspected = inspected.with_context(|| options.model.display().to_string())?;

@@ -1,4 +1,4 @@
-//! A load under a progress bar.
+//! A load under a progress bar, and a pass that takes long.
 
 use futures::future::{Either, select};
 use futures::pin_mut;
@@ -48,4 +48,29 @@ fn show(bar: &ProgressBar, progress: LoadProgress) {
     }
     bar.set_length(progress.total);
     bar.set_position(progress.done);
+}
+
+/// How far a pass is whose weights stream: life while a token takes seconds.
+#[derive(Default)]
+pub struct PassBar(Option<ProgressBar>);
+
+impl PassBar {
+    /// Shows it.
+    pub fn show(&mut self, done: u32, total: u32) {
+        let bar = self.0.get_or_insert_with(|| {
+            let bar = ProgressBar::new(u64::from(total));
+            if let Ok(style) = ProgressStyle::with_template("page {pos} of {len}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        bar.set_position(u64::from(done));
+    }
+
+    /// Makes room for text.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod options;
 mod replay;
 mod report;
 mod run;
+mod sampling;
 mod stop;
 mod suite;
 mod verify;

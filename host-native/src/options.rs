@@ -7,7 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
-use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
+use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
+
+use crate::sampling::SamplingArgs;
 
 /// Language models on this machine's GPU, with the engine that runs them in a web page.
 #[derive(Debug, Parser)]
@@ -67,15 +69,24 @@ pub struct RunOptions {
     /// Most decode steps per submission: 1, 2 or 4.
     #[arg(long, value_name = "W", default_value_t = 4)]
     pub window: u32,
-    /// Prompt tokens per submission, 1 to 512.
-    #[arg(long, value_name = "N", default_value_t = BATCH_TOKENS_MAX)]
-    pub chunk: u32,
+    /// Prompt tokens per submission, 1 to 512 [default: 512; under a budget 32, or the preset's].
+    #[arg(long, value_name = "N")]
+    pub chunk: Option<u32>,
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
+    /// What the model may take on the GPU.
+    #[command(flatten)]
+    pub budget: BudgetOptions,
+    /// Host memory that keeps streamed pages between passes, MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 0)]
+    pub cache_mib: u64,
     /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32. Never changes the answer.
     #[arg(long, value_name = "N", default_value = "off", value_parser = parse_width)]
     pub width: Width,
+    /// How tokens are chosen.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
     /// End the reply before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
@@ -99,12 +110,73 @@ pub struct InspectOptions {
     /// Positions of the context [default: 4096, or the file's where that is less].
     #[arg(long, value_name = "N")]
     pub context: Option<u32>,
-    /// Prompt tokens per submission, 1 to 512.
-    #[arg(long, value_name = "N", default_value_t = BATCH_TOKENS_MAX)]
-    pub chunk: u32,
+    /// Prompt tokens per submission, 1 to 512 [default: 512; under a budget 32, or the preset's].
+    #[arg(long, value_name = "N")]
+    pub chunk: Option<u32>,
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
     pub kv: Kv,
+    /// What the model may take on the GPU.
+    #[command(flatten)]
+    pub budget: BudgetOptions,
+}
+
+/// What a model may take on the GPU; what does not fit streams through it.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct BudgetOptions {
+    /// Most memory on the GPU, MiB, everything counted that the engine allocates there [default: all weights
+    /// stay on the GPU, or the preset saver where it refuses].
+    #[arg(long, value_name = "MIB", conflicts_with = "preset")]
+    pub budget_mib: Option<u64>,
+    /// A budget by name: lite 512 MiB, saver 2 GiB, fast 6 GiB.
+    #[arg(long, value_enum)]
+    pub preset: Option<PresetName>,
+    /// Largest page that streams, MiB, 4 to 64 [default: that of the preset].
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..=64))]
+    pub page_mib: Option<u64>,
+}
+
+impl BudgetOptions {
+    /// The budget, if one is asked for.
+    pub fn budget(&self) -> Option<Budget> {
+        let preset = self.preset.map(Preset::from);
+        let asked = self
+            .budget_mib
+            .map(|mib| Budget { bytes: mib.saturating_mul(1 << 20), ..Preset::Saver.budget() });
+        let mut budget = preset.map(Preset::budget).or(asked)?;
+        if let Some(mib) = self.page_mib {
+            budget.page_bytes = mib << 20;
+        }
+        Some(budget)
+    }
+
+    /// Prompt tokens per submission: as asked for, or the preset's.
+    pub fn batch_tokens(&self, asked: Option<u32>) -> u32 {
+        let preset = self.preset.map(|preset| Preset::from(preset).batch_tokens());
+        let streaming = self.budget_mib.map(|_| Preset::Saver.batch_tokens());
+        asked.or(preset).or(streaming).unwrap_or(BATCH_TOKENS_MAX)
+    }
+}
+
+/// Presets by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PresetName {
+    /// 512 MiB.
+    Lite,
+    /// 2 GiB.
+    Saver,
+    /// 6 GiB.
+    Fast,
+}
+
+impl From<PresetName> for Preset {
+    fn from(name: PresetName) -> Self {
+        match name {
+            PresetName::Lite => Self::Lite,
+            PresetName::Saver => Self::Saver,
+            PresetName::Fast => Self::Fast,
+        }
+    }
 }
 
 /// Options of `verify`.

@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::engine::{FinishReason, ModelLoaded, ReplyFinished};
 use fanlight_messages::wire::DraftsWire;
 
@@ -32,7 +33,34 @@ pub fn loaded_line(loaded: &ModelLoaded) -> Value {
         "context": loaded.context_len,
         "gpu_bytes": loaded.gpu_bytes,
         "read_bytes": loaded.read_bytes,
+        "streams": stream_json(&loaded.plan),
+        "was_reduced": loaded.was_reduced,
         "adapter": adapter_json(&loaded.adapter),
+    })
+}
+
+/// What streams, for people; `None` when everything is on the GPU.
+pub fn streams_line(loaded: &ModelLoaded) -> Option<String> {
+    let stream = loaded.plan.stream.as_ref()?;
+    let why = if loaded.was_reduced { "the gpu refused more; " } else { "" };
+    let mib = |bytes: u64| bytes >> 20;
+    Some(format!(
+        "{why}{} MiB on the gpu, {} MiB of the file in {} pages stream through it for every pass",
+        mib(loaded.gpu_bytes),
+        mib(stream.pass_bytes),
+        stream.pages.len(),
+    ))
+}
+
+fn stream_json(plan: &GpuPlan) -> Value {
+    plan.stream.as_ref().map_or(Value::Null, |stream| {
+        json!({
+            "pages": stream.pages.len(),
+            "slots": stream.slots,
+            "slot_bytes": stream.slot_bytes,
+            "pass_bytes": stream.pass_bytes,
+            "gathers_embeddings": stream.gathers.is_some(),
+        })
     })
 }
 

@@ -1,6 +1,7 @@
 //! `fanlight run`: loads a model, streams one reply, says how fast it was.
 
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
@@ -11,9 +12,10 @@ use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::sampling::Sampling;
 
 use crate::files::open_model;
-use crate::load::with_progress;
+use crate::load::{PassBar, with_progress};
 use crate::observe::Observer;
 use crate::options::{RunOptions, Switch};
 use crate::report;
@@ -21,6 +23,7 @@ use crate::stop::{INTERRUPTED, Interrupts};
 
 /// Runs the command.
 pub fn run(options: &RunOptions) -> Result<ExitCode> {
+    let sampling = Rc::new(options.sampling.sampling()?);
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
         let sources = open_model(&options.model)?;
@@ -28,9 +31,10 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let handle = start_engine(&world, backend, Clock::real());
         let request = Load {
             context_len: options.context,
-            batch_tokens: options.chunk,
+            batch_tokens: options.budget.batch_tokens(options.chunk),
             kv_format: options.kv.into(),
-            budget_bytes: None,
+            budget: options.budget.budget(),
+            cache_bytes: options.cache_mib.saturating_mul(1 << 20),
         };
         let progress = Latch::new(LoadProgress::default());
         let loading = handle.load(request, sources, progress.clone());
@@ -40,11 +44,14 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let loaded = loaded.with_context(|| options.model.display().to_string())?;
         if options.json {
             report::print_json(&report::loaded_line(&loaded));
+        } else if let Some(line) = report::streams_line(&loaded) {
+            eprintln!("{line}");
         }
-        let generation = handle.generate(generate_request(options)).await?;
+        let generation = handle.generate(generate_request(options, sampling.clone())).await?;
         let mut observer = Observer::new(options.observe);
-        let streaming =
-            stream_reply(generation, &handle, &loaded, &mut interrupts, options.json, &mut observer);
+        let look =
+            Look { is_json: options.json, seed: sampling.is_drawn().then_some(sampling.options().seed) };
+        let streaming = stream_reply(generation, &handle, &loaded, &mut interrupts, look, &mut observer);
         let outcome = streaming.await;
         observer.look(&handle, true).await?;
         handle.unload().await?;
@@ -52,7 +59,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     })
 }
 
-fn generate_request(options: &RunOptions) -> Generate {
+fn generate_request(options: &RunOptions, sampling: Rc<Sampling>) -> Generate {
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
@@ -63,6 +70,7 @@ fn generate_request(options: &RunOptions) -> Generate {
         width: options.width,
         stop: options.stop.clone(),
         hash_logits: options.json,
+        sampling,
         ..Generate::new(prompt, options.token_limit)
     }
 }
@@ -73,17 +81,27 @@ pub fn chat_prompt(message: &str, think: bool) -> Prompt {
     Prompt::Chat { turns, think, now: utc_now() }
 }
 
+/// How a reply is printed.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    is_json: bool,
+    /// With which another run would draw the same tokens.
+    seed: Option<u64>,
+}
+
 /// Prints a reply as it comes.
 async fn stream_reply(
     mut generation: Generation,
     handle: &EngineHandle,
     loaded: &ModelLoaded,
     interrupts: &mut Interrupts,
-    is_json: bool,
+    look: Look,
     observer: &mut Observer,
 ) -> Result<ExitCode> {
+    let Look { is_json, seed } = look;
     let (mut ids, mut text) = (Vec::new(), String::new());
     let mut was_interrupted = false;
+    let mut pass = PassBar::default();
     loop {
         let event = generation.events.next();
         let interrupted = interrupts.next();
@@ -102,7 +120,15 @@ async fn stream_reply(
                 report::print_json(&serde_json::json!({ "prefilled": done, "of": total }))
             }
             GenerationEvent::Prefilled { .. } => true,
+            GenerationEvent::Advanced { done, total } if is_json => {
+                report::print_json(&serde_json::json!({ "pass": done, "of": total }))
+            }
+            GenerationEvent::Advanced { done, total } => {
+                pass.show(done, total);
+                true
+            }
             GenerationEvent::Tokens { ids: new, text: more } => {
+                pass.clear();
                 text.push_str(&more);
                 let is_read = if is_json {
                     report::print_json(&serde_json::json!({ "text": more, "ids": new }))
@@ -118,15 +144,19 @@ async fn stream_reply(
                 true
             }
             GenerationEvent::Finished(finished) => {
+                pass.clear();
                 text.push_str(&finished.text);
                 let started = &generation.started;
                 if is_json {
                     let prompt_ids = &started.prompt_ids;
-                    report::print_json(&report::finished_line(prompt_ids, &ids, &text, &finished, loaded));
+                    let mut line = report::finished_line(prompt_ids, &ids, &text, &finished, loaded);
+                    line["seed"] = seed.into();
+                    report::print_json(&line);
                 } else {
                     report::print_text(&finished.text);
                     report::print_text("\n");
-                    eprintln!("{}", report::speed_line(&finished, started.reused_tokens, loaded));
+                    let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+                    eprintln!("{}{seed}", report::speed_line(&finished, started.reused_tokens, loaded));
                 }
                 return Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS });
             }

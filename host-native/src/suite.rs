@@ -139,7 +139,9 @@ async fn reply(
     while let Some(event) = generation.events.next().await {
         match event {
             GenerationEvent::Tokens { ids: new, .. } => ids.extend(new),
-            GenerationEvent::Prefilled { .. } | GenerationEvent::Resumed { .. } => {}
+            GenerationEvent::Prefilled { .. }
+            | GenerationEvent::Advanced { .. }
+            | GenerationEvent::Resumed { .. } => {}
             GenerationEvent::Failed(error) => return Err(error).with_context(|| prompt.id.clone()),
             GenerationEvent::Finished(finished) => {
                 let prompt_ids = generation.started.prompt_ids.to_vec();

@@ -2,10 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::rc::Rc;
 
 use futures::future::{Either, select};
 use futures::pin_mut;
-use js_sys::{Date, Function, Promise};
+use js_sys::{Date, Function, Math, Promise};
 use serde::Serialize;
 use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -159,6 +160,7 @@ impl Engine {
         tell(&on_event, &ReplyEvent::Started { prompt_tokens, reused_tokens }).await?;
         while let Some(event) = generation.events.next().await {
             let event = match event {
+                GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
@@ -224,17 +226,17 @@ impl Engine {
         call(&on_progress, &Progress::Header);
         let reading = async {
             let sources = opening.await?;
-            let inspection = inspect(sources.clone(), options.inspect_request()).await?;
+            let inspection = inspect(sources.clone(), options.inspect_request()?).await?;
             let head = ModelHead::from(&inspection);
             // An unsupported model fails here, before any of its weights is fetched.
-            let (_, plan) = inspection.planned?;
+            inspection.planned?;
             if !options.sha256.is_empty() {
                 let told = |done, total| call(&on_progress, &Progress::Check { done, total });
                 check_hashes(&sources, &options.sha256, told).await?;
             }
-            Ok::<_, Failure>((head, MemoryPlan::from(&plan), sources))
+            Ok::<_, Failure>((head, sources))
         };
-        let (head, plan, sources) = {
+        let (head, sources) = {
             let stopped = stop.changed(0);
             pin_mut!(reading, stopped);
             match select(reading, stopped).await {
@@ -243,15 +245,16 @@ impl Engine {
             }
         };
         let progress = Latch::new(LoadProgress::default());
-        let InspectRequest { context_len, batch_tokens, kv_format } = options.inspect_request();
-        let request = Load { context_len, batch_tokens, kv_format, budget_bytes: None };
+        let InspectRequest { context_len, batch_tokens, kv_format, budget } = options.inspect_request()?;
+        let request = Load { context_len, batch_tokens, kv_format, budget, ..Load::default() };
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;
-        to_script(&ModelCard::new(head, plan, &loaded)).map(JsValue::from)
+        to_script(&ModelCard::new(head, &loaded)).map(JsValue::from)
     }
 
     async fn generate_request(&self, request: ReplyRequest) -> Result<Generate, Failure> {
+        let sampling = request.sampling(random_seed()).map_err(|error| Failure::request(&error))?;
         let prompt = match request.prompt {
             PromptText::Plain { text, parse_special: true } => Prompt::Raw(text),
             PromptText::Plain { text, parse_special: false } => {
@@ -263,6 +266,7 @@ impl Engine {
         };
         let plain = Generate::new(prompt, request.token_limit);
         Ok(Generate {
+            sampling: Rc::new(sampling),
             stop: request.stop,
             width: request.width.map_or(Width::Off, Width::Nodes),
             window_steps: request.window_steps.unwrap_or(plain.window_steps),
@@ -290,7 +294,7 @@ impl Engine {
 #[wasm_bindgen(js_name = inspectFiles, unchecked_return_type = "ModelInspection")]
 pub async fn inspect_files(files: Vec<web_sys::File>, options: Ts<LoadOptions>) -> Result<JsValue, Failure> {
     let options = options.to_rust().map_err(|error| Failure::request(&error))?;
-    let inspection = inspect(file_sources(files), options.inspect_request()).await?;
+    let inspection = inspect(file_sources(files), options.inspect_request()?).await?;
     to_script(&ModelInspection::from(inspection)).map(JsValue::from)
 }
 
@@ -307,7 +311,7 @@ pub async fn inspect_address(
     let address = address.to_rust().map_err(|error| Failure::request(&error))?;
     let options = options.to_rust().map_err(|error| Failure::request(&error))?;
     let sources = open_model(&address, storage.as_ref(), &Latch::new(false)).await?;
-    let inspection = inspect(sources, options.inspect_request()).await?;
+    let inspection = inspect(sources, options.inspect_request()?).await?;
     to_script(&ModelInspection::from(inspection)).map(JsValue::from)
 }
 
@@ -326,6 +330,11 @@ fn chat_prompt(turns: Vec<Turn>, think: bool) -> Prompt {
         content: turn.content,
     };
     Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think, now: local_time() }
+}
+
+/// A whole number below 2^53, which a script can hold and ask for again.
+fn random_seed() -> u64 {
+    (Math::random() * 9_007_199_254_740_992.0) as u64
 }
 
 /// The visitor's time, for templates that print a date.

@@ -7,6 +7,7 @@ use tsify::Tsify;
 use fanlight_actors::gpu_backend::Scope;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::sampling::{Sampling, SamplingError, SamplingOptions};
 
 /// The machine that computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
@@ -139,7 +140,7 @@ pub enum TokenizeRequest {
 }
 
 /// Asks for a reply.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Tsify)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReplyRequest {
     /// What to continue.
@@ -160,6 +161,57 @@ pub struct ReplyRequest {
     /// Submissions ahead of the one that is read: 1 or 2; absent for two.
     #[tsify(optional)]
     pub windows_in_flight: Option<u32>,
+    /// 0 takes the most likely token each time, which absent means too; above, tokens are drawn.
+    #[tsify(optional)]
+    pub temperature: Option<f64>,
+    /// Draw among this many most likely tokens; 0 or absent for all.
+    #[tsify(optional)]
+    pub top_k: Option<u32>,
+    /// Draw among the most likely tokens whose probabilities reach this sum, 0 to 1; absent for all.
+    #[tsify(optional)]
+    pub top_p: Option<f64>,
+    /// Draw among tokens at least this part as likely as the most likely one, 0 to 1; absent for all.
+    #[tsify(optional)]
+    pub min_p: Option<f64>,
+    /// Divides logits of repeated tokens where positive, else multiplies them; absent for 1.
+    #[tsify(optional)]
+    pub repeat_penalty: Option<f64>,
+    /// Lowers a token's logit for each time that the reply has it; absent for 0.
+    #[tsify(optional)]
+    pub frequency_penalty: Option<f64>,
+    /// Lowers a token's logit once the reply has it; absent for 0.
+    #[tsify(optional)]
+    pub presence_penalty: Option<f64>,
+    /// Token ids and what is added to their logits; absent for none.
+    #[serde(default)]
+    #[tsify(optional)]
+    pub logit_bias: Vec<(u32, f64)>,
+    /// Where draws come from, a whole number from 0 to 2^53: an equal seed and prompt give an equal reply.
+    /// Absent for another one each time.
+    #[tsify(optional)]
+    pub seed: Option<u64>,
+}
+
+impl ReplyRequest {
+    /// How tokens are chosen; `random_seed` is taken where none is asked for.
+    ///
+    /// # Errors
+    /// The first option that cannot be served.
+    pub fn sampling(&self, random_seed: u64) -> Result<Sampling, SamplingError> {
+        let neutral = SamplingOptions::default();
+        Sampling::new(SamplingOptions {
+            temperature: self.temperature.unwrap_or(neutral.temperature),
+            top_k: self.top_k.unwrap_or(neutral.top_k),
+            top_p: self.top_p.unwrap_or(neutral.top_p),
+            min_p: self.min_p.unwrap_or(neutral.min_p),
+            repeat_penalty: self.repeat_penalty.unwrap_or(neutral.repeat_penalty),
+            frequency_penalty: self.frequency_penalty.unwrap_or(neutral.frequency_penalty),
+            presence_penalty: self.presence_penalty.unwrap_or(neutral.presence_penalty),
+            logit_bias: self.logit_bias.clone(),
+            seed: self.seed.unwrap_or(random_seed),
+            ..neutral
+        })
+    }
 }
 
 /// What happens while a reply is generated.
@@ -172,6 +224,13 @@ pub enum ReplyEvent {
         prompt_tokens: u32,
         /// How many of them were in the cache.
         reused_tokens: u32,
+    },
+    /// A pass whose weights stream through the GPU is this far.
+    Advanced {
+        /// Pages of it that are submitted.
+        done: u32,
+        /// Pages in all.
+        total: u32,
     },
     /// A part of the prompt was read.
     Prefilled {

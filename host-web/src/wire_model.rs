@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use tsify::Tsify;
 
 use fanlight_actors::pager::{InspectRequest, Inspection};
-use fanlight_messages::plan::{BATCH_TOKENS_MAX, BufferOwner, GpuPlan, KvFormat};
+use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, BufferOwner, GpuPlan, KvFormat, Preset};
 use fanlight_messages::protocol::engine::ModelLoaded;
 
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 
 /// How a model is loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
@@ -19,9 +19,16 @@ pub struct LoadOptions {
     /// Format of the cache of keys and values; absent for `f16`.
     #[tsify(optional)]
     pub kv_type: Option<KvType>,
-    /// Prompt tokens per batch, 1 to 512; absent for 512.
+    /// Prompt tokens per batch, 1 to 512; absent for 512, or what suits the preset or budget.
     #[tsify(optional)]
     pub batch_tokens: Option<u32>,
+    /// What the model may take on the GPU, by name; what does not fit streams through it. Absent for all of it,
+    /// and for less when the GPU refuses that.
+    #[tsify(optional)]
+    pub preset: Option<PresetName>,
+    /// The same in MiB, instead of a preset.
+    #[tsify(optional)]
+    pub budget_mib: Option<u32>,
     /// SHA-256 of each file in hexadecimal digits, in the order of the parts; absent when they are not checked.
     #[serde(default)]
     #[tsify(optional)]
@@ -30,11 +37,47 @@ pub struct LoadOptions {
 
 impl LoadOptions {
     /// What a plan is asked for with these options.
-    pub fn inspect_request(&self) -> InspectRequest {
-        InspectRequest {
+    ///
+    /// # Errors
+    /// Of kind `request` when both a preset and a budget are given.
+    pub fn inspect_request(&self) -> Result<InspectRequest, Failure> {
+        if self.preset.is_some() && self.budget_mib.is_some() {
+            let message = "a preset and a budget are given: give one of them".into();
+            return Err(Failure { kind: FailureKind::Request, message });
+        }
+        let preset = self.preset.map(Preset::from);
+        let sized = |mib: u32| Budget { bytes: u64::from(mib) << 20, ..Preset::Saver.budget() };
+        let suited = match self.budget_mib {
+            Some(_) => Preset::Saver.batch_tokens(),
+            None => preset.map_or(BATCH_TOKENS_MAX, Preset::batch_tokens),
+        };
+        Ok(InspectRequest {
             context_len: self.context_len,
-            batch_tokens: self.batch_tokens.unwrap_or(BATCH_TOKENS_MAX),
+            batch_tokens: self.batch_tokens.unwrap_or(suited),
             kv_format: self.kv_type.unwrap_or(KvType::F16).into(),
+            budget: preset.map(Preset::budget).or(self.budget_mib.map(sized)),
+        })
+    }
+}
+
+/// Budgets by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "lowercase")]
+pub enum PresetName {
+    /// 512 MiB.
+    Lite,
+    /// 2 GiB.
+    Saver,
+    /// 6 GiB.
+    Fast,
+}
+
+impl From<PresetName> for Preset {
+    fn from(name: PresetName) -> Self {
+        match name {
+            PresetName::Lite => Self::Lite,
+            PresetName::Saver => Self::Saver,
+            PresetName::Fast => Self::Fast,
         }
     }
 }
@@ -128,7 +171,7 @@ impl From<&Inspection> for ModelHead {
     }
 }
 
-/// What a model takes on the GPU, to the byte, for bindings of WebGPU's default size.
+/// What a model takes on the GPU, to the byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryPlan {
@@ -144,11 +187,16 @@ pub struct MemoryPlan {
     pub weight_bytes: u64,
     /// Those of keys and values.
     pub kv_bytes: u64,
+    /// Whether weights stream through the GPU, because not all of them fit.
+    pub is_streamed: bool,
 }
 
 impl From<&GpuPlan> for MemoryPlan {
     fn from(plan: &GpuPlan) -> Self {
-        let is_weight = |owner| matches!(owner, BufferOwner::Page { .. } | BufferOwner::Vectors);
+        let is_weight = |owner| {
+            use BufferOwner::{Gathered, Page, Slot, Vectors};
+            matches!(owner, Page { .. } | Vectors | Slot(_) | Gathered)
+        };
         let is_cache = |owner| matches!(owner, BufferOwner::Keys { .. } | BufferOwner::Values { .. });
         Self {
             context_len: plan.request.context_len,
@@ -157,6 +205,7 @@ impl From<&GpuPlan> for MemoryPlan {
             gpu_bytes: plan.total_bytes(),
             weight_bytes: plan.bytes_where(is_weight),
             kv_bytes: plan.bytes_where(is_cache),
+            is_streamed: plan.stream.is_some(),
         }
     }
 }
@@ -190,8 +239,10 @@ impl From<Inspection> for ModelInspection {
 pub struct ModelCard {
     /// What its header says.
     pub head: ModelHead,
-    /// What it was planned to take.
+    /// What it takes.
     pub plan: MemoryPlan,
+    /// Whether the GPU refused to hold all of it, so that weights stream through.
+    pub was_reduced: bool,
     /// Tokens of its context.
     pub context_len: u32,
     /// Token ids.
@@ -206,10 +257,11 @@ pub struct ModelCard {
 
 impl ModelCard {
     /// What a load has brought.
-    pub fn new(head: ModelHead, plan: MemoryPlan, loaded: &ModelLoaded) -> Self {
+    pub fn new(head: ModelHead, loaded: &ModelLoaded) -> Self {
         Self {
             head,
-            plan,
+            plan: (&*loaded.plan).into(),
+            was_reduced: loaded.was_reduced,
             context_len: loaded.context_len,
             vocabulary_len: loaded.vocabulary_len,
             has_chat_template: loaded.has_chat_template,

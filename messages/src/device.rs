@@ -3,6 +3,8 @@
 use std::rc::Rc;
 
 use crate::control::{ControlBlock, StepRecord};
+use crate::draft::Width;
+use crate::sampling::Sampling;
 
 /// What is known of the machine that runs a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +39,27 @@ pub struct RequestSetup {
     /// Replies that drafts may be made from, newest last, a
     /// [`SEPARATOR`](crate::draft::SEPARATOR) behind each. They never change what is decoded.
     pub memory: Rc<[u32]>,
+    /// How tokens are chosen.
+    pub sampling: Rc<Sampling>,
+    /// Position of the reply's first token: what lies before is its prompt, also when an interrupted reply
+    /// goes on.
+    pub generated_from: u32,
+}
+
+/// What a pass evaluates whose weights stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassWork<'a> {
+    /// Prompt tokens at positions `base..`; with `choose` the last one picks the first token of the reply.
+    Prompt {
+        /// First position.
+        base: u32,
+        /// The tokens.
+        tokens: &'a [u32],
+        /// Whether a token is chosen.
+        choose: bool,
+    },
+    /// A decode step of a prepared width.
+    Step(Width),
 }
 
 /// A finished submission: a prompt batch or a window of steps.

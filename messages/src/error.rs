@@ -3,6 +3,8 @@
 
 use thiserror::Error;
 
+use crate::sampling::SamplingError;
+
 /// The device refused or vanished.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -192,6 +194,9 @@ pub enum GenerateError {
         /// What is possible, for people.
         allowed: String,
     },
+    /// A sampling option cannot be served.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
     /// A stop text that cannot be looked for.
     #[error("stop texts: {reason}")]
     StopText {
@@ -225,6 +230,14 @@ pub enum GenerateError {
     Poisoned {
         /// Tokens emitted before.
         tokens: u32,
+    },
+    /// Weights that stream could not be read. The model stays loaded.
+    #[error("{file}: {error}")]
+    Source {
+        /// Which file.
+        file: String,
+        /// Why.
+        error: SourceError,
     },
     /// The device failed.
     #[error(transparent)]

@@ -25,6 +25,15 @@ pub const FAULT_BYTES: u64 = 16;
 /// Pages of one model: at 128 MiB each this is 8 TiB, far beyond any file, so a larger count is a broken
 /// header.
 pub const PAGES_MAX: u64 = 65_536;
+/// Places of the ring that pages stream through: one is filled while the device multiplies with the other.
+/// The queue runs in order, so more would hold nothing that the host's read-ahead does not.
+pub const RING_SLOTS: u32 = 2;
+/// Smallest page that streams, unless a matrix is smaller: below it a pass is made of submissions.
+pub const PAGE_BYTES_MIN: u64 = 4 << 20;
+/// Largest page that streams: a stop waits for the page under way.
+pub const PAGE_BYTES_MAX: u64 = 64 << 20;
+/// Plans tried in one load, each at least a quarter smaller than what the device refused: from 24 GiB to 1.
+pub const PLANS_MAX: u32 = 12;
 /// Longest context served: beyond it the attention partials no longer fit one default binding.
 pub const CONTEXT_LEN_MAX: u32 = 32_768;
 /// Heads of a layer, and elements of a head: eight times the largest published model.
@@ -51,8 +60,14 @@ pub const ENGINE_INBOX: usize = HOSTS + HOSTS;
 pub const ENGINE_CONTROL: usize = HOSTS;
 /// Requests to the pager: the engine asks one at a time and may close while one runs.
 pub const PAGER_INBOX: usize = 1 + 1;
-/// Requests to the submitter: one upload in flight, one behind it, and one run.
+/// Requests to the submitter: one upload in flight, one behind it or embedding rows, and one run.
 pub const SUBMITTER_INBOX: usize = 1 + 1 + 1;
+/// Unread demands of a run whose weights stream: its start, and the rows of the step under way.
+pub const DEMANDS: usize = 1 + 1;
+/// Reads of streamed pages under way: what keeps a fast disk busy. Each has a buffer of `LANDING_BYTES`.
+pub const READS_IN_FLIGHT: usize = 4;
+/// Microseconds between two reports of how far a pass is.
+pub const PASS_REPORT_US: u64 = 100_000;
 /// Control requests: an end of the run and a question for the adapter.
 pub const SUBMITTER_CONTROL: usize = 1 + 1;
 /// Unread events of a run: every submission in flight has its place before it is submitted, and one more may

@@ -74,6 +74,10 @@ pub enum BufferOwner {
     Control,
     /// Per-slice maxima and hashes of the logits rows.
     ChoicePartials,
+    /// Parameters of the choice.
+    Sampling,
+    /// The cuts of top-k and top-p and how far they are found.
+    Selection,
     /// Session memory and the context's tokens, which drafts are made from.
     History,
     /// Matches of the context's end in the history.
@@ -92,6 +96,12 @@ pub enum BufferOwner {
     Staging,
     /// Host-visible copies of the control block and ring.
     Readback(u32),
+    /// A place of the ring that pages stream through.
+    Slot(u32),
+    /// Rows of the embedding table that a batch needs, where the table itself is not on the device.
+    Gathered,
+    /// The numbers 0, 1, 2 …: where the row of each batch token lies among the gathered ones.
+    GatheredIndex,
 }
 
 /// One buffer to create.
@@ -114,6 +124,16 @@ pub struct PageRange {
     pub first_row: u64,
     /// Rows.
     pub rows: u64,
+    /// Where it streams through; `None` when it stays on the device.
+    pub slot: Option<u32>,
+}
+
+impl PageRange {
+    /// The buffer that holds it.
+    pub fn owner(&self) -> BufferOwner {
+        let Self { matrix, page, .. } = *self;
+        self.slot.map_or(BufferOwner::Page { matrix, page }, BufferOwner::Slot)
+    }
 }
 
 /// What the user and the adapter ask of a plan.
@@ -142,6 +162,65 @@ pub const BUCKET_MAX: u32 = 32;
 /// Largest prompt batch.
 pub const BATCH_TOKENS_MAX: u32 = 512;
 
+/// How a model runs whose weights do not all stay on the device. A pass brings every page of `pages` through
+/// the ring once, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamPlan {
+    /// Indices into [`GpuPlan::pages`], in the order of a pass. The `k`-th goes through slot `k % slots`.
+    pub pages: Vec<u32>,
+    /// How many of them come before those of the head, which a prompt batch that chooses no token does without.
+    pub body_pages: u32,
+    /// Places of the ring.
+    pub slots: u32,
+    /// Bytes of one.
+    pub slot_bytes: u64,
+    /// Bytes of the file that a pass reads.
+    pub pass_bytes: u64,
+    /// The embedding table, when its rows are read from the file as batches need them.
+    pub gathers: Option<MatrixId>,
+}
+
+/// Budgets by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Preset {
+    /// 512 MiB.
+    Lite,
+    /// 2 GiB.
+    Saver,
+    /// 6 GiB.
+    Fast,
+}
+
+impl Preset {
+    /// What it allows.
+    pub fn budget(self) -> Budget {
+        let (mib, page_mib) = match self {
+            Self::Lite => (512, 16),
+            Self::Saver => (2048, 16),
+            Self::Fast => (6144, 64),
+        };
+        Budget { bytes: mib << 20, page_bytes: page_mib << 20 }
+    }
+
+    /// Prompt tokens per batch: the wider, the more tokens share a pass, and the more scratch it takes.
+    pub fn batch_tokens(self) -> u32 {
+        match self {
+            Self::Lite => 8,
+            Self::Saver => 32,
+            Self::Fast => 128,
+        }
+    }
+}
+
+/// What a plan may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Most bytes on the device, everything counted that the engine allocates there.
+    pub bytes: u64,
+    /// Most bytes of a page that streams, repacked.
+    pub page_bytes: u64,
+}
+
 /// Every buffer of a loaded model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuPlan {
@@ -161,6 +240,8 @@ pub struct GpuPlan {
     pub buffers: Vec<BufferPlan>,
     /// First element of each constant vector in the vectors buffer, a multiple of 4.
     pub vector_offsets: Vec<u32>,
+    /// What streams; `None` when all weights stay on the device.
+    pub stream: Option<StreamPlan>,
 }
 
 impl GpuPlan {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::protocol::engine::DraftStats;
-use crate::protocol::telemetry::{HistogramSnapshot, RecordSample, SnapshotTaken};
+use crate::protocol::telemetry::{HistogramSnapshot, PassTotals, RecordSample, SnapshotTaken};
 
 /// A telemetry snapshot, version 1 of the format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,6 +18,8 @@ pub struct SnapshotWire {
     pub upload_us: HistogramWire,
     /// Replies by microseconds to the first token.
     pub first_token_us: HistogramWire,
+    /// Passes whose weights streamed.
+    pub passes: PassesWire,
     /// Prompt tokens evaluated.
     pub prompt_tokens: u64,
     /// Tokens emitted.
@@ -32,6 +34,30 @@ pub struct SnapshotWire {
     pub overwritten_samples: u64,
     /// The last samples, oldest first.
     pub trace: Vec<TraceWire>,
+}
+
+/// Sums over the passes whose weights streamed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PassesWire {
+    /// Passes.
+    pub count: u64,
+    /// Microseconds of all.
+    pub elapsed_us: u64,
+    /// Microseconds for which nothing could be submitted because a page had not been read.
+    pub starved_us: u64,
+    /// Bytes read from the source.
+    pub read_bytes: u64,
+    /// Bytes that host memory had kept.
+    pub cached_bytes: u64,
+    /// Microseconds for which pages that had been read waited for a free slot.
+    pub waited_us: u64,
+}
+
+impl From<PassTotals> for PassesWire {
+    fn from(totals: PassTotals) -> Self {
+        let PassTotals { count, elapsed_us, starved_us, read_bytes, cached_bytes, waited_us } = totals;
+        Self { count, elapsed_us, starved_us, read_bytes, cached_bytes, waited_us }
+    }
 }
 
 /// What drafts were worth, over all live steps.
@@ -85,6 +111,8 @@ pub enum SampleWire {
     Prompt { tokens: u32, elapsed_us: u64 },
     Window { steps: u32, tokens: u32, elapsed_us: u64 },
     Upload { bytes: u64, elapsed_us: u64 },
+    Pass { elapsed_us: u64, starved_us: u64 },
+    PassRead { read_bytes: u64, cached_bytes: u64, waited_us: u64 },
     Reply { tokens: u32, first_token_us: u64 },
 }
 
@@ -101,6 +129,10 @@ impl From<RecordSample> for SampleWire {
             RecordSample::Prompt { tokens, elapsed_us } => Self::Prompt { tokens, elapsed_us },
             RecordSample::Window { steps, tokens, elapsed_us } => Self::Window { steps, tokens, elapsed_us },
             RecordSample::Upload { bytes, elapsed_us } => Self::Upload { bytes, elapsed_us },
+            RecordSample::Pass { elapsed_us, starved_us } => Self::Pass { elapsed_us, starved_us },
+            RecordSample::PassRead { read_bytes, cached_bytes, waited_us } => {
+                Self::PassRead { read_bytes, cached_bytes, waited_us }
+            }
             RecordSample::Reply { tokens, first_token_us } => Self::Reply { tokens, first_token_us },
         }
     }
@@ -118,6 +150,7 @@ impl From<&SnapshotTaken> for SnapshotWire {
             window_us: (&snapshot.window_us).into(),
             upload_us: (&snapshot.upload_us).into(),
             first_token_us: (&snapshot.first_token_us).into(),
+            passes: snapshot.passes.into(),
             prompt_tokens: snapshot.prompt_tokens,
             tokens: snapshot.tokens,
             upload_bytes: snapshot.upload_bytes,

@@ -46,6 +46,18 @@ pub enum PlanError {
         /// What to do.
         advice: &'static str,
     },
+    /// The budget does not hold what a pass needs even when every weight streams.
+    #[error(
+        "{} bytes are missing: the model needs {wanted_bytes} at least, {budget_bytes} are allowed; raise the \
+         budget, shorten the context, or choose smaller pages or batches",
+        wanted_bytes - budget_bytes
+    )]
+    Budget {
+        /// The least that is needed.
+        wanted_bytes: u64,
+        /// The budget.
+        budget_bytes: u64,
+    },
     /// One row in file format is larger than an upload may carry.
     #[error("a row of {matrix} is {row_bytes} bytes in the file, an upload carries {upload_bytes_max}")]
     Row {

@@ -2,38 +2,37 @@
 
 use fanlight_messages::layout::{BLOCK_LEN, PagePlanes, ResidentFormat, SlabLayout};
 use fanlight_messages::limits::{PAGES_MAX, UPLOAD_BYTES_MAX};
-use fanlight_messages::plan::{BufferOwner, BufferPlan, PageRange};
+use fanlight_messages::plan::PageRange;
 use fanlight_messages::program::{MatrixId, MatrixSpec};
 
 use crate::PlanError;
 
-/// The pages of all matrices and their buffers, in matrix and row order.
-pub(crate) fn plan_pages(
-    matrices: &[MatrixSpec],
-    binding_bytes_max: u64,
-) -> Result<(Vec<PageRange>, Vec<BufferPlan>), PlanError> {
-    let (mut pages, mut buffers) = (Vec::new(), Vec::new());
+/// The pages of all matrices, each of at most `page_bytes_max`, in matrix and row order. The pages of one
+/// matrix are of one size, as far as its rows allow.
+pub(crate) fn plan_pages(matrices: &[MatrixSpec], page_bytes_max: u64) -> Result<Vec<PageRange>, PlanError> {
+    let mut pages = Vec::new();
     for (index, spec) in matrices.iter().enumerate() {
         let matrix = MatrixId(index as u32);
-        let format = ResidentFormat::of(spec.tensor_type);
-        let page_rows = rows_per_page(spec, binding_bytes_max)?;
-        let page_count = spec.rows.div_ceil(page_rows);
+        let page_count = spec.rows.div_ceil(rows_per_page(spec, page_bytes_max)?);
+        let page_rows = spec.rows.div_ceil(page_count);
         if page_count > PAGES_MAX - pages.len() as u64 {
             return Err(PlanError::Pages { matrix: spec.name.clone(), pages_max: PAGES_MAX });
         }
-        for page in 0..page_count {
-            let first_row = page * page_rows;
+        for (page, first_row) in (0u32..).zip((0..spec.rows).step_by(page_rows as usize)) {
             let rows = page_rows.min(spec.rows - first_row);
-            pages.push(PageRange { matrix, page: page as u32, first_row, rows });
-            let bytes = PagePlanes::new(format, rows, spec.columns).total_bytes;
-            buffers.push(BufferPlan { owner: BufferOwner::Page { matrix, page: page as u32 }, bytes });
+            pages.push(PageRange { matrix, page, first_row, rows, slot: None });
         }
     }
-    Ok((pages, buffers))
+    Ok(pages)
+}
+
+/// Bytes of `rows` rows of a matrix as the device holds them.
+pub(crate) fn repacked_bytes(spec: &MatrixSpec, rows: u64) -> u64 {
+    PagePlanes::new(ResidentFormat::of(spec.tensor_type), rows, spec.columns).total_bytes
 }
 
 /// The most rows whose planes fit one binding.
-fn rows_per_page(spec: &MatrixSpec, binding_bytes_max: u64) -> Result<u64, PlanError> {
+fn rows_per_page(spec: &MatrixSpec, page_bytes_max: u64) -> Result<u64, PlanError> {
     if spec.rows == 0 || spec.columns == 0 || !spec.columns.is_multiple_of(BLOCK_LEN) {
         return Err(PlanError::Program(format!(
             "matrix {} has {} rows of {} columns; rows must exist and columns be a multiple of {BLOCK_LEN}",
@@ -42,11 +41,11 @@ fn rows_per_page(spec: &MatrixSpec, binding_bytes_max: u64) -> Result<u64, PlanE
     }
     check_file_row(spec)?;
     let format = ResidentFormat::of(spec.tensor_type);
-    let fits = |rows: u64| PagePlanes::new(format, rows, spec.columns).total_bytes <= binding_bytes_max;
+    let fits = |rows: u64| PagePlanes::new(format, rows, spec.columns).total_bytes <= page_bytes_max;
     // The code plane alone bounds the count, which also keeps the byte arithmetic far from overflow.
     let row_codes =
         u64::from(SlabLayout::for_columns(spec.columns).padded_blocks()) * format.widths().codes_bytes;
-    let (mut fitting, mut beyond) = (0, spec.rows.min(binding_bytes_max / row_codes) + 1);
+    let (mut fitting, mut beyond) = (0, spec.rows.min(page_bytes_max / row_codes) + 1);
     while beyond - fitting > 1 {
         let middle = fitting + (beyond - fitting) / 2;
         if fits(middle) {
@@ -59,7 +58,7 @@ fn rows_per_page(spec: &MatrixSpec, binding_bytes_max: u64) -> Result<u64, PlanE
         return Err(PlanError::Binding {
             what: format!("a row of matrix {}", spec.name),
             wanted_bytes: PagePlanes::new(format, 1, spec.columns).total_bytes,
-            binding_bytes_max,
+            binding_bytes_max: page_bytes_max,
             advice: "use an adapter with larger storage bindings",
         });
     }

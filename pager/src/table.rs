@@ -53,6 +53,7 @@ impl PlanTable<'_> {
             BufferOwner::Activation(..) => (7, "activations, quantised"),
             BufferOwner::AttentionPartials => (8, "attention partials"),
             BufferOwner::ChoicePartials => (9, "choice partials"),
+            BufferOwner::Sampling | BufferOwner::Selection => (9, "sampling"),
             BufferOwner::History | BufferOwner::Matches | BufferOwner::Draft | BufferOwner::Ancestors => {
                 (9, "drafts")
             }
@@ -61,6 +62,8 @@ impl PlanTable<'_> {
             }
             BufferOwner::Landing | BufferOwner::Staging => (11, "upload buffers"),
             BufferOwner::Readback(_) => (12, "readback"),
+            BufferOwner::Slot(_) => (0, "ring of streamed pages"),
+            BufferOwner::Gathered | BufferOwner::GatheredIndex => (0, "gathered embedding rows"),
         };
         (order, name.to_string())
     }

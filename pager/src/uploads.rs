@@ -2,7 +2,7 @@
 
 use fanlight_messages::TensorType;
 use fanlight_messages::limits::{LANDING_BYTES, UPLOAD_BYTES_MAX};
-use fanlight_messages::plan::{BufferOwner, GpuPlan};
+use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 use fanlight_models::gguf::{ModelFile, ModelTensor};
 
@@ -42,29 +42,16 @@ pub enum UploadTarget {
     },
 }
 
-/// Every upload of a model, sorted by file and offset so that reading is sequential. Parts of a vector that
-/// the file lacks stay zero, as the device creates them.
+/// Every upload that a load makes, of constants and of the pages that stay, sorted by file and offset so that
+/// reading is sequential. Parts of a vector that the file lacks stay zero, as the device creates them.
 ///
 /// # Errors
 /// When a tensor is missing or has another size than the program says.
 pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Result<Vec<Upload>, PlanError> {
+    let cutter = Cutter::new(program, plan, model);
     let mut uploads = Vec::new();
-    let landing_bytes = plan.bytes_of(BufferOwner::Landing).unwrap_or(LANDING_BYTES);
-    let upload_bytes_max = landing_bytes.saturating_sub(LANDING_BYTES - UPLOAD_BYTES_MAX);
-    for (index, matrix) in program.matrices.iter().enumerate() {
-        let id = MatrixId(index as u32);
-        let row_bytes = matrix.tensor_type.row_bytes(u64::from(matrix.columns)).unwrap_or(0);
-        let page_starts = plan.pages.iter().filter(|page| page.matrix == id).map(|page| page.first_row);
-        let page_starts: Vec<u64> = page_starts.collect();
-        let mut first_row = 0;
-        for part in &matrix.parts {
-            let wanted = part.rows.checked_mul(row_bytes);
-            let tensor = find(model, &part.tensor, matrix.tensor_type, wanted)?;
-            let rows_max = (upload_bytes_max / row_bytes.max(1)).max(1);
-            let rows = Rows { matrix: id, first_row, rows: part.rows, row_bytes, rows_max };
-            cut_rows(rows, &page_starts, tensor, &mut uploads);
-            first_row += part.rows;
-        }
+    for page in plan.pages.iter().filter(|page| page.slot.is_none()) {
+        cutter.cut(page, &mut uploads)?;
     }
     for (index, vector) in program.vectors.iter().enumerate() {
         let mut element_offset = 0;
@@ -81,11 +68,59 @@ pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Res
             element_offset += part.len;
         }
     }
-    if let Some(large) = uploads.iter().find(|upload| upload.bytes > upload_bytes_max) {
+    if let Some(large) = uploads.iter().find(|upload| upload.bytes > cutter.upload_bytes_max) {
         return Err(PlanError::Program(format!("{:?} needs {} bytes at once", large.target, large.bytes)));
     }
     uploads.sort_by_key(|upload| (upload.shard, upload.offset));
     Ok(uploads)
+}
+
+/// The uploads of one pass: every page that streams, in the order in which the pass needs them.
+///
+/// # Errors
+/// As [`plan_uploads`].
+pub fn plan_pass(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Result<Vec<Upload>, PlanError> {
+    let cutter = Cutter::new(program, plan, model);
+    let mut uploads = Vec::new();
+    let indices = plan.stream.iter().flat_map(|stream| &stream.pages);
+    for page in indices.filter_map(|index| plan.pages.get(*index as usize)) {
+        cutter.cut(page, &mut uploads)?;
+    }
+    Ok(uploads)
+}
+
+/// Where the rows of a matrix lie in the files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowPlaces {
+    /// Bytes of a row.
+    pub row_bytes: u64,
+    /// First row, file and offset of each part, and its rows.
+    parts: Vec<(u64, u32, u64, u64)>,
+}
+
+impl RowPlaces {
+    /// Of a matrix of a program.
+    ///
+    /// # Errors
+    /// As [`plan_uploads`].
+    pub fn new(program: &Program, matrix: MatrixId, model: &ModelFile) -> Result<Self, PlanError> {
+        let spec = &program.matrices[matrix.index()];
+        let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0);
+        let (mut first_row, mut parts) = (0, Vec::new());
+        for part in &spec.parts {
+            let tensor = find(model, &part.tensor, spec.tensor_type, part.rows.checked_mul(row_bytes))?;
+            parts.push((first_row, tensor.shard, tensor.info.offset, part.rows));
+            first_row += part.rows;
+        }
+        Ok(Self { row_bytes, parts })
+    }
+
+    /// File and offset of a row; `None` when there is no such row.
+    pub fn of(&self, row: u64) -> Option<(u32, u64)> {
+        let holds = |(first, _, _, rows): &&(u64, u32, u64, u64)| (*first..*first + *rows).contains(&row);
+        let (first, shard, offset, _) = self.parts.iter().find(holds)?;
+        Some((*shard, offset + (row - first) * self.row_bytes))
+    }
 }
 
 /// A tensor of the expected format and size.
@@ -107,30 +142,43 @@ fn find<'a>(
     Ok(tensor)
 }
 
-/// Rows that one tensor holds of a matrix.
-#[derive(Clone, Copy)]
-struct Rows {
-    matrix: MatrixId,
-    first_row: u64,
-    rows: u64,
-    row_bytes: u64,
-    /// Rows of one upload.
-    rows_max: u64,
+/// Cuts pages into uploads.
+struct Cutter<'a> {
+    program: &'a Program,
+    model: &'a ModelFile,
+    upload_bytes_max: u64,
 }
 
-/// Cuts rows so that no piece exceeds the landing buffer or crosses a page.
-fn cut_rows(rows: Rows, page_starts: &[u64], tensor: &ModelTensor, uploads: &mut Vec<Upload>) {
-    let end = rows.first_row + rows.rows;
-    let mut first_row = rows.first_row;
-    while first_row < end {
-        let next_page = page_starts.get(page_starts.partition_point(|start| *start <= first_row));
-        let piece_end = end.min(first_row + rows.rows_max).min(next_page.copied().unwrap_or(end));
-        uploads.push(Upload {
-            shard: tensor.shard,
-            offset: tensor.info.offset + (first_row - rows.first_row) * rows.row_bytes,
-            bytes: (piece_end - first_row) * rows.row_bytes,
-            target: UploadTarget::Rows { matrix: rows.matrix, first_row },
-        });
-        first_row = piece_end;
+impl<'a> Cutter<'a> {
+    fn new(program: &'a Program, plan: &GpuPlan, model: &'a ModelFile) -> Self {
+        let landing_bytes = plan.bytes_of(BufferOwner::Landing).unwrap_or(LANDING_BYTES);
+        let upload_bytes_max = landing_bytes.saturating_sub(LANDING_BYTES - UPLOAD_BYTES_MAX);
+        Self { program, model, upload_bytes_max }
+    }
+
+    /// The uploads of a page, in row order: none exceeds the landing buffer or crosses a tensor.
+    fn cut(&self, page: &PageRange, uploads: &mut Vec<Upload>) -> Result<(), PlanError> {
+        let matrix = &self.program.matrices[page.matrix.index()];
+        let row_bytes = matrix.tensor_type.row_bytes(u64::from(matrix.columns)).unwrap_or(0);
+        let rows_max = (self.upload_bytes_max / row_bytes.max(1)).max(1);
+        let mut part_start = 0;
+        for part in &matrix.parts {
+            let tensor =
+                find(self.model, &part.tensor, matrix.tensor_type, part.rows.checked_mul(row_bytes))?;
+            let mut first_row = page.first_row.max(part_start);
+            let end = (page.first_row + page.rows).min(part_start + part.rows);
+            while first_row < end {
+                let rows = rows_max.min(end - first_row);
+                uploads.push(Upload {
+                    shard: tensor.shard,
+                    offset: tensor.info.offset + (first_row - part_start) * row_bytes,
+                    bytes: rows * row_bytes,
+                    target: UploadTarget::Rows { matrix: page.matrix, first_row },
+                });
+                first_row += rows;
+            }
+            part_start += part.rows;
+        }
+        Ok(())
     }
 }

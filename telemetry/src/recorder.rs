@@ -2,7 +2,7 @@
 
 use fanlight_messages::limits::TRACE_SAMPLES;
 use fanlight_messages::protocol::engine::DraftStats;
-use fanlight_messages::protocol::telemetry::{RecordSample, SnapshotTaken};
+use fanlight_messages::protocol::telemetry::{PassTotals, RecordSample, SnapshotTaken};
 
 use crate::{Histogram, TraceRing};
 
@@ -13,6 +13,7 @@ pub struct Recorder {
     window_us: Histogram,
     upload_us: Histogram,
     first_token_us: Histogram,
+    passes: PassTotals,
     prompt_tokens: u64,
     tokens: u64,
     upload_bytes: u64,
@@ -27,6 +28,7 @@ impl Default for Recorder {
             window_us: Histogram::default(),
             upload_us: Histogram::default(),
             first_token_us: Histogram::default(),
+            passes: PassTotals::default(),
             prompt_tokens: 0,
             tokens: 0,
             upload_bytes: 0,
@@ -49,6 +51,16 @@ impl Recorder {
                 self.upload_us.record(elapsed_us);
                 self.upload_bytes = self.upload_bytes.saturating_add(bytes);
             }
+            RecordSample::Pass { elapsed_us, starved_us } => {
+                self.passes.count += 1;
+                self.passes.elapsed_us += elapsed_us;
+                self.passes.starved_us += starved_us;
+            }
+            RecordSample::PassRead { read_bytes, cached_bytes, waited_us } => {
+                self.passes.read_bytes = self.passes.read_bytes.saturating_add(read_bytes);
+                self.passes.cached_bytes = self.passes.cached_bytes.saturating_add(cached_bytes);
+                self.passes.waited_us += waited_us;
+            }
             RecordSample::Reply { tokens, first_token_us } => {
                 self.first_token_us.record(first_token_us);
                 self.tokens += u64::from(tokens);
@@ -69,6 +81,7 @@ impl Recorder {
             window_us: self.window_us.snapshot(),
             upload_us: self.upload_us.snapshot(),
             first_token_us: self.first_token_us.snapshot(),
+            passes: self.passes,
             prompt_tokens: self.prompt_tokens,
             tokens: self.tokens,
             upload_bytes: self.upload_bytes,

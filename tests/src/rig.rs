@@ -8,7 +8,7 @@ use anyhow::Context;
 use fanlight_gpu::{Device, Runner};
 use fanlight_messages::control::StepRecord;
 use fanlight_messages::device::{RequestSetup, WindowReport};
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{SEPARATOR, Width};
 use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat, PlanRequest};
 use fanlight_messages::program::{MatrixId, Program, VectorId};
 use fanlight_models::arch::{self, SmallTensors};
@@ -190,6 +190,7 @@ impl Rig {
     /// Greedy decoding: prompt in batches, then windows, two in flight.
     pub fn greedy(&mut self, prompt: &[u32], way: Way, setup: &RequestSetup) -> anyhow::Result<GreedyRun> {
         block_on(self.runner.prepare(way.width))?;
+        block_on(self.runner.prepare_sampling(&setup.sampling))?;
         self.runner.begin(setup)?;
         let mut run = GreedyRun { ids: Vec::new(), hashes: Vec::new(), hash: 0, end: 0, steps: Vec::new() };
         let mut at = way.base;
@@ -220,4 +221,22 @@ impl GreedyRun {
         self.steps.extend(report.steps);
         (self.hash, self.end) = (report.control.hash, report.control.end);
     }
+}
+
+/// A memory whose every match is followed by the true continuation, at most `right` tokens long, and then by
+/// tokens that the model did not choose. `usize::MAX` is always right, 0 always wrong: there only single
+/// tokens are matched, since longer contexts tell the reply to matches that begin inside them.
+pub fn memory_right_for(prompt: &[u32], reply: &[u32], right: usize) -> Rc<[u32]> {
+    let all: Vec<u32> = prompt.iter().chain(reply).copied().collect();
+    let matched = if right == 0 { 1 } else { 8 };
+    let mut memory = Vec::new();
+    for at in prompt.len()..all.len() {
+        memory.extend_from_slice(&all[at.saturating_sub(matched)..at]);
+        let known = &all[at..all.len().min(at.saturating_add(right))];
+        memory.extend_from_slice(known);
+        let next = all.get(at + known.len()).copied().unwrap_or(0);
+        memory.extend([(next + 1) % 250, (next + 2) % 250, (next + 1) % 250]);
+        memory.push(SEPARATOR);
+    }
+    memory.into()
 }

@@ -67,6 +67,21 @@ fn windows_batches_and_prefixes_do_not_move_a_bit() {
 }
 
 #[test]
+fn prompts_of_every_small_length_run_on_what_a_load_compiles() {
+    let device = device();
+    for kv_heads in [4, 2] {
+        let mut model = tiny(Architecture::Llama, TensorType::Q4_0, 11);
+        model.shape.kv_heads = kv_heads;
+        let mut rig = load(&device, &model.build().unwrap().to_bytes(), RigOptions::default());
+        for len in 1..=9 {
+            let whole = rig.greedy(&prompt(len), Way::default(), &setup(2)).unwrap();
+            let single = rig.greedy(&prompt(len), Way { chunk: 1, ..Way::default() }, &setup(2)).unwrap();
+            assert_eq!(whole.bits(), single.bits(), "{kv_heads} KV heads, {len} tokens");
+        }
+    }
+}
+
+#[test]
 fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
     let device = device();
     let mut wide = tiny(Architecture::Llama, TensorType::F32, 11);

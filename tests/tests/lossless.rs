@@ -7,9 +7,9 @@ use std::rc::Rc;
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::{SEPARATOR, WIDTHS, Width};
+use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::plan::KvFormat;
-use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, memory_right_for};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -26,24 +26,6 @@ fn setup(token_limit: u32) -> RequestSetup {
 
 fn prompt(len: u32) -> Vec<u32> {
     (0..len).map(|i| (i * 29 + 3) % 250).collect()
-}
-
-/// A memory whose every match is followed by the true continuation, at most `right` tokens long, and then by
-/// tokens that the model did not choose. `usize::MAX` is always right, 0 always wrong: there only single
-/// tokens are matched, since longer contexts tell the reply to matches that begin inside them.
-fn memory_right_for(prompt: &[u32], reply: &[u32], right: usize) -> Rc<[u32]> {
-    let all: Vec<u32> = prompt.iter().chain(reply).copied().collect();
-    let matched = if right == 0 { 1 } else { 8 };
-    let mut memory = Vec::new();
-    for at in prompt.len()..all.len() {
-        memory.extend_from_slice(&all[at.saturating_sub(matched)..at]);
-        let known = &all[at..all.len().min(at.saturating_add(right))];
-        memory.extend_from_slice(known);
-        let next = all.get(at + known.len()).copied().unwrap_or(0);
-        memory.extend([(next + 1) % 250, (next + 2) % 250, (next + 1) % 250]);
-        memory.push(SEPARATOR);
-    }
-    memory.into()
 }
 
 fn accepted(run: &GreedyRun) -> u32 {

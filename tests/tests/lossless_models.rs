@@ -12,6 +12,7 @@ use std::rc::Rc;
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{SEPARATOR, WIDTHS, Width};
+use fanlight_messages::sampling::{Sampling, SamplingOptions};
 use fanlight_models::text::{Special, Tokenizer};
 use fanlight_tests::goldens;
 use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
@@ -148,9 +149,27 @@ fn assert_drafts_count(all: &[Speculation], sums: &[u32]) {
 #[test]
 fn smollm2_speculates_without_loss() {
     let prompt = golden_prompt(SMOLLM2, "code");
-    let sums = check(&mut load(SMOLLM2), &prompt, &setup(TOKENS, &[]), &ALWAYS);
+    let mut rig = load(SMOLLM2);
+    let sums = check(&mut rig, &prompt, &setup(TOKENS, &[]), &ALWAYS);
     println!("{ALWAYS:?} accepted {sums:?}");
     assert_drafts_count(&ALWAYS, &sums);
+    // And when tokens are drawn, with everything on.
+    let options = SamplingOptions {
+        temperature: 0.9,
+        top_k: 200,
+        top_p: 0.9,
+        min_p: 0.01,
+        repeat_penalty: 1.1,
+        frequency_penalty: 0.1,
+        presence_penalty: 0.1,
+        seed: 8,
+        ..SamplingOptions::default()
+    };
+    let sampling = Rc::new(Sampling::new(options).unwrap());
+    let generated_from = prompt.len() as u32;
+    let drawn = RequestSetup { sampling, generated_from, ..setup(2 * TOKENS, &[]) };
+    let sums = check(&mut rig, &prompt, &drawn, &[(8, 2, Memory::Reply)]);
+    assert!(sums[0] > 0, "drafts are accepted");
 }
 
 /// The shortest prompts of the workload in the model's ids, one of each page.

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 
 use fanlight_messages::control::END_IDS_MAX;
-use fanlight_messages::error::LoadError;
-use fanlight_messages::limits::{CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, CONTEXT_LEN_MIN};
+use fanlight_messages::error::{DeviceError, LoadError};
+use fanlight_messages::limits::{CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, CONTEXT_LEN_MIN, PLANS_MAX};
 use fanlight_messages::plan::BATCH_TOKENS_MAX;
 use fanlight_messages::protocol::engine::{Load, LoadProgress, ModelLoaded};
-use fanlight_messages::protocol::pager::{OpenModel, PlaceWeights, PlanResidency};
+use fanlight_messages::protocol::pager::{
+    OpenModel, PlaceWeights, PlanResidency, ResidencyPlanned, WeightsPlaced,
+};
 use fanlight_messages::protocol::submitter::DescribeDevice;
 use fanlight_models::gguf::ModelFile;
 use fanlight_models::text::Tokenizer;
@@ -27,6 +29,8 @@ pub(super) struct LoadedModel {
     pub vocabulary_len: u32,
     pub context_len: u32,
     pub batch_tokens: u32,
+    /// Whether weights stream.
+    pub streams: bool,
 }
 
 fn text_error(error: impl std::fmt::Display) -> LoadError {
@@ -61,11 +65,10 @@ pub(super) async fn load(
         context_len,
         batch_tokens: request.batch_tokens,
         kv_format: request.kv_format,
-        budget_bytes: request.budget_bytes.unwrap_or(u64::MAX),
+        budget: request.budget,
+        cache_bytes: request.cache_bytes,
     };
-    let plan = links.pager.ask(residency).await.map_err(gone)??;
-    let place = |asked| PagerMail::Place(asked, progress);
-    let placed = links.pager.ask_with(PlaceWeights, place).await.map_err(gone)??;
+    let (ResidencyPlanned { plan, was_reduced }, placed) = place(links, residency, &progress).await?;
     let adapter = links
         .submitter
         .ask(DescribeDevice)
@@ -79,6 +82,7 @@ pub(super) async fn load(
         vocabulary_len,
         context_len,
         batch_tokens: plan.request.batch_tokens,
+        streams: plan.stream.is_some(),
     };
     let answer = ModelLoaded {
         name,
@@ -88,8 +92,34 @@ pub(super) async fn load(
         adapter,
         gpu_bytes: placed.peak_bytes,
         read_bytes: placed.read_bytes,
+        plan,
+        was_reduced,
     };
     Ok((model, answer))
+}
+
+/// Plans and places; when the device refuses the plan, the pager plans smaller ones until one fits or none is
+/// left.
+async fn place(
+    links: &EngineLinks,
+    residency: PlanResidency,
+    progress: &Latch<LoadProgress>,
+) -> Result<(ResidencyPlanned, WeightsPlaced), LoadError> {
+    let gone = |_: Gone| LoadError::EngineGone { actor: "pager" };
+    let mut refusal = None;
+    for _ in 0..PLANS_MAX {
+        let planned = match links.pager.ask(residency.clone()).await.map_err(gone)? {
+            // There is no smaller plan than the one that was refused.
+            Err(LoadError::OverBudget { .. }) if refusal.is_some() => break,
+            planned => planned?,
+        };
+        let place = |asked| PagerMail::Place(asked, progress.clone());
+        match links.pager.ask_with(PlaceWeights, place).await.map_err(gone)? {
+            Err(LoadError::Device(refused @ DeviceError::OutOfMemory { .. })) => refusal = Some(refused),
+            placed => return Ok((planned, placed?)),
+        }
+    }
+    Err(refusal.unwrap_or(DeviceError::NoModel).into())
 }
 
 fn check_option(option: &'static str, wanted: u32, min: u32, max: u32) -> Result<(), LoadError> {

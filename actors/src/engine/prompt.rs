@@ -47,6 +47,10 @@ pub(super) fn prepare(
         return Err(GenerateError::Option { option: "windows in flight", wanted, allowed });
     }
     check_stops(&request.stop)?;
+    if let Some(id) = request.sampling.bias_id_max().filter(|id| *id >= model.vocabulary_len) {
+        let allowed = format!("0 to {}", model.vocabulary_len.saturating_sub(1));
+        return Err(GenerateError::Option { option: "logit bias for token", wanted: id, allowed });
+    }
     if let Width::Nodes(nodes) = request.width
         && !WIDTHS.contains(&nodes)
     {
@@ -72,6 +76,8 @@ pub(super) fn prepare(
         context_len,
         token_limit: request.token_limit,
         hash_logits: request.hash_logits,
+        sampling: request.sampling.clone(),
+        generated_from: prompt.len() as u32,
         ..RequestSetup::default()
     };
     Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens })

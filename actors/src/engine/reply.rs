@@ -75,6 +75,9 @@ impl ReplyCore {
     /// Takes what the submitter tells; returns what the host is to see.
     pub(super) fn observe(&mut self, event: RunEvent, journal: &mut Journal) -> Option<GenerationEvent> {
         match event {
+            RunEvent::PassAdvanced { done, total } => {
+                (!self.is_cancelled).then_some(GenerationEvent::Advanced { done, total })
+            }
             RunEvent::PromptEvaluated { tokens, report, elapsed_us } => {
                 let end = (self.evaluated + tokens as usize).min(self.prompt.len());
                 journal.commit(&self.prompt[self.evaluated..end]);

@@ -10,7 +10,7 @@ use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::*;
-use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
+use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel, StreamDecode};
 use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
@@ -260,7 +260,8 @@ impl Engine {
             let (tokens, first_token_us) = (reply.shown_tokens(), told_us.saturating_sub(started_us));
             self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
         }
-        if result.is_err() && !self.is_lost {
+        // After a failure of the device nothing on it is trusted; a source that failed may work again.
+        if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
             self.model = None;
         }
         last.send(reply.finish(result, &mut self.journal));
@@ -282,15 +283,14 @@ impl Engine {
         loop {
             let (mut events, answer) = self.begin(&run, request).await?;
             self.follow(reply, &mut events, telling, mailbox).await?;
-            let gone = GenerateError::EngineGone { actor: "submitter" };
-            let result = answer.wait().await.map_err(|_| gone)?;
-            let Err(DeviceError::Lost { .. }) = &result else { return Ok(result.map_err(Into::into)) };
+            let result = answer.wait().await?;
+            let Err(GenerateError::Device(DeviceError::Lost { .. })) = &result else { return Ok(result) };
             // The submitter has dropped what was on the device.
             self.is_lost = true;
             self.journal.clear();
             let Some((prompt, rest)) = reply.resume(&setup) else { return Ok(Ok(())) };
             if resumes == RESUMES_MAX {
-                return Ok(result.map_err(Into::into));
+                return Ok(result);
             }
             resumes += 1;
             match self.restore(mailbox, &mut telling.interrupt).await? {
@@ -314,7 +314,7 @@ impl Engine {
         &mut self,
         run: &PreparedReply,
         request: &Generate,
-    ) -> Result<(StreamReceiver<RunEvent>, Answer<Result<(), DeviceError>>), GenerateError> {
+    ) -> Result<(StreamReceiver<RunEvent>, RunAnswer), GenerateError> {
         self.last_run = RunId(self.last_run.0 + 1);
         self.journal.truncate(run.base);
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
@@ -331,8 +331,15 @@ impl Engine {
             windows_in_flight: request.windows_in_flight,
             width: request.width,
         };
-        let answer = self.links.submitter.start(begin, |asked| SubmitterMail::Begin(asked, place)).await;
-        Ok((events, answer.map_err(gone("submitter"))?))
+        let answer = if self.model.as_ref().is_some_and(|model| model.streams) {
+            let decode = StreamDecode(begin);
+            let answer = self.links.pager.start(decode, |asked| PagerMail::Decode(asked, place)).await;
+            RunAnswer::Pager(answer.map_err(gone("pager"))?)
+        } else {
+            let begun = |asked| SubmitterMail::Begin(asked, place, None);
+            RunAnswer::Submitter(self.links.submitter.start(begin, begun).await.map_err(gone("submitter"))?)
+        };
+        Ok((events, answer))
     }
 
     /// Brings the model back after its device was lost; mail that interrupts the wait is left in `interrupt`.
@@ -408,6 +415,31 @@ impl Engine {
                 let told = self.links.submitter.start(end, Into::into).await;
                 told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
             }
+        }
+    }
+}
+
+/// The answer when a run is over, by whom was asked for it.
+enum RunAnswer {
+    /// All weights are on the device.
+    Submitter(Answer<Result<(), DeviceError>>),
+    /// Weights stream.
+    Pager(Answer<Result<(), GenerateError>>),
+}
+
+impl RunAnswer {
+    /// Waits for it. The outer `Err` only when an actor is gone.
+    async fn wait(self) -> Result<Result<(), GenerateError>, GenerateError> {
+        let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
+        match self {
+            Self::Submitter(answer) => {
+                let result = answer.wait().await.map_err(gone("submitter"))?;
+                Ok(result.map_err(Into::into))
+            }
+            Self::Pager(answer) => match answer.wait().await.map_err(gone("pager"))? {
+                Err(error @ GenerateError::EngineGone { .. }) => Err(error),
+                result => Ok(result),
+            },
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use fanlight_messages::error::LoadError;
-use fanlight_messages::plan::{BINDING_BYTES_MAX, BUCKET_MAX, GpuPlan, KvFormat, PlanRequest};
+use fanlight_messages::plan::{BINDING_BYTES_MAX, BUCKET_MAX, Budget, GpuPlan, KvFormat, PlanRequest};
 use fanlight_messages::program::Program;
 use fanlight_models::arch::{ModelSummary, ProgramText};
 use fanlight_models::gguf::{Metadata, MetadataArray, MetadataValue};
-use fanlight_pager::{PlanTable, plan_resident};
+use fanlight_pager::{PlanTable, plan_resident, plan_within};
 
 use super::open::{read_files, read_program};
 use crate::engine::context_len;
@@ -22,6 +22,8 @@ pub struct InspectRequest {
     pub batch_tokens: u32,
     /// Cache format.
     pub kv_format: KvFormat,
+    /// What the plan may take; `None` leaves all weights on the device.
+    pub budget: Option<Budget>,
 }
 
 /// A model file, looked into. `Display` shows metadata, formats and the memory plan.
@@ -53,7 +55,10 @@ pub async fn inspect(sources: Vec<NamedSource>, request: InspectRequest) -> Resu
             kv_format: request.kv_format,
             binding_bytes_max: BINDING_BYTES_MAX,
         };
-        let plan = plan_resident(&program, plan_request);
+        let plan = match request.budget {
+            None => plan_resident(&program, plan_request),
+            Some(budget) => plan_within(&program, plan_request, budget),
+        };
         let plan = plan.map_err(|error| LoadError::Plan { reason: error.to_string() })?;
         Ok((program, plan))
     });

@@ -1,8 +1,11 @@
 //! The pager: reads model files, plans memory, brings weights to the device.
 
+mod cache;
+mod feed;
 mod inspect;
 mod open;
 mod place;
+mod refusals;
 mod shell;
 
 pub use inspect::{InspectRequest, Inspection, inspect};

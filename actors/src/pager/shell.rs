@@ -3,20 +3,24 @@
 use std::rc::Rc;
 
 use fanlight_messages::device::AdapterFacts;
-use fanlight_messages::error::LoadError;
+use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::plan::{BUCKET_MAX, GpuPlan, PlanRequest};
 use fanlight_messages::program::Program;
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::engine::LoadProgress;
 use fanlight_messages::protocol::pager::*;
 use fanlight_messages::protocol::submitter::{
-    CompilePipelines, CreateModel, DescribeDevice, DropModel, ReopenDevice,
+    CompilePipelines, CreateModel, DescribeDevice, DropModel, ReopenDevice, RunEvent,
 };
 use fanlight_models::gguf::ModelFile;
-use fanlight_pager::{Ledger, LedgerError, Stretch, join_uploads, plan_resident, plan_uploads};
+use fanlight_pager::{
+    Ledger, LedgerError, PlanError, RowPlaces, Stretch, join_uploads, plan_pass, plan_uploads,
+};
 
+use super::feed::Streamed;
 use super::open::open;
 use super::place::{gone, upload_all};
+use super::refusals::Refusals;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
 use crate::source::NamedSource;
 use crate::submitter::SubmitterMail;
@@ -31,6 +35,8 @@ pub enum PagerMail {
     Plan(Asked<PlanResidency>),
     /// See [`PlaceWeights`]; beside it, where progress is latched.
     Place(Asked<PlaceWeights>, Latch<LoadProgress>),
+    /// See [`StreamDecode`]; beside it, where the run's events go.
+    Decode(Asked<StreamDecode>, StreamSender<RunEvent>),
     /// See [`RestoreModel`].
     Restore(Asked<RestoreModel>),
     /// See [`CloseModel`].
@@ -75,7 +81,7 @@ pub struct PagerLinks {
 /// The model at hand.
 struct Model {
     program: Rc<Program>,
-    /// Gone once the uploads are planned for good: a vocabulary takes tens of megabytes.
+    /// Gone once the weights are placed: a vocabulary takes tens of megabytes.
     file: Option<Rc<ModelFile>>,
     sources: Vec<NamedSource>,
     planned: Option<Planned>,
@@ -87,6 +93,7 @@ struct Planned {
     plan: Rc<GpuPlan>,
     ledger: Ledger,
     stretches: Vec<Stretch>,
+    streamed: Streamed,
 }
 
 /// The pager's loop. It ends when every address is dropped.
@@ -95,6 +102,7 @@ pub async fn pager(
     links: PagerLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut model: Option<Model> = None;
+    let mut refusals = Refusals::default();
     while let Some(mail) = mailbox.next().await {
         match mail {
             PagerMail::Open(asked, sources, file) => {
@@ -119,7 +127,7 @@ pub async fn pager(
             }
             PagerMail::Plan(asked) => {
                 let planned = match &mut model {
-                    Some(model) => plan(model, &asked.request, &links).await,
+                    Some(model) => plan(model, &asked.request, &links, &mut refusals).await,
                     None => Err(not_opened()),
                 };
                 asked.reply.send(planned);
@@ -130,7 +138,24 @@ pub async fn pager(
                     Some(model) => place(model, &links, &progress, is_abandoned).await,
                     None => Err(not_opened()),
                 };
+                let planned = model.as_ref().and_then(|model| model.planned.as_ref());
+                if let (Err(LoadError::Device(DeviceError::OutOfMemory { .. })), Some(planned)) =
+                    (&placed, planned)
+                {
+                    refusals.note(&planned.adapter, planned.plan.total_bytes());
+                }
                 asked.reply.send(placed);
+            }
+            PagerMail::Decode(asked, events) => {
+                let StreamDecode(begin) = asked.request;
+                let planned = model.as_ref().and_then(|model| Some((model, model.planned.as_ref()?)));
+                let result = match planned {
+                    Some((model, planned)) => {
+                        planned.streamed.run(begin, events, &model.sources, &links).await
+                    }
+                    None => Err(GenerateError::NoModel),
+                };
+                asked.reply.send(result);
             }
             PagerMail::Restore(asked) => {
                 let is_abandoned = || asked.reply.is_abandoned();
@@ -162,7 +187,8 @@ async fn plan(
     model: &mut Model,
     request: &PlanResidency,
     links: &PagerLinks,
-) -> Result<Rc<GpuPlan>, LoadError> {
+    refusals: &mut Refusals,
+) -> Result<ResidencyPlanned, LoadError> {
     let facts = links.submitter.ask(DescribeDevice).await.map_err(gone)?;
     let plan_request = PlanRequest {
         context_len: request.context_len,
@@ -171,17 +197,24 @@ async fn plan(
         kv_format: request.kv_format,
         binding_bytes_max: facts.binding_bytes_max,
     };
-    let plan = plan_resident(&model.program, plan_request).map_err(plan_error)?;
-    let (wanted_bytes, budget_bytes) = (plan.total_bytes(), request.budget_bytes);
-    if wanted_bytes > budget_bytes {
-        return Err(LoadError::OverBudget { wanted_bytes, budget_bytes });
-    }
+    let program = &model.program;
+    let (plan, was_reduced) = refusals.plan(program, plan_request, &facts, request.budget);
+    let plan = plan.map_err(|error| match error {
+        PlanError::Budget { wanted_bytes, budget_bytes } => {
+            LoadError::OverBudget { wanted_bytes, budget_bytes }
+        }
+        other => plan_error(other),
+    })?;
     let Some(file) = &model.file else { return Err(not_opened()) };
-    let uploads = plan_uploads(&model.program, &plan, file).map_err(plan_error)?;
-    let (plan, stretches) = (Rc::new(plan), join_uploads(uploads));
-    model.planned =
-        Some(Planned { adapter: facts, plan: plan.clone(), ledger: Ledger::new(budget_bytes), stretches });
-    Ok(plan)
+    let stretches = join_uploads(plan_uploads(program, &plan, file).map_err(plan_error)?);
+    let table = plan.stream.as_ref().and_then(|stream| stream.gathers);
+    let rows = table.map(|table| RowPlaces::new(program, table, file)).transpose().map_err(plan_error)?;
+    let pass = plan_pass(program, &plan, file).map_err(plan_error)?;
+    let streamed = Streamed::new(&plan, pass, rows, request.cache_bytes);
+    let ledger = Ledger::new(request.budget.map_or(u64::MAX, |budget| budget.bytes));
+    let plan = Rc::new(plan);
+    model.planned = Some(Planned { adapter: facts, plan: plan.clone(), ledger, stretches, streamed });
+    Ok(ResidencyPlanned { plan, was_reduced })
 }
 
 /// Places a model again on the device that came back.
@@ -220,7 +253,6 @@ async fn place(
     let Some(planned) = &mut model.planned else {
         return Err(LoadError::Plan { reason: "nothing is planned: plan the residency first".into() });
     };
-    model.file = None;
     // The buffers of a model before go with `CreateModel`; this ledger knows only the new ones.
     for buffer in &planned.plan.buffers {
         planned.ledger.enter(buffer.owner, buffer.bytes).map_err(|error| match error {
@@ -240,7 +272,10 @@ async fn place(
         if is_abandoned() { Err(LoadError::Cancelled) } else { Ok(read_bytes) }
     };
     match placed.await {
-        Ok(read_bytes) => Ok(WeightsPlaced { read_bytes, peak_bytes: planned.ledger.peak_bytes() }),
+        Ok(read_bytes) => {
+            model.file = None;
+            Ok(WeightsPlaced { read_bytes, peak_bytes: planned.ledger.peak_bytes() })
+        }
         Err(error) => {
             planned.ledger.release_all();
             links.submitter.ask(DropModel).await.map_err(gone)?;

@@ -138,6 +138,11 @@ impl RunCore {
         self.stopped = true;
     }
 
+    /// True when nothing more will be submitted.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// True when nothing is in flight and nothing will be.
     pub fn is_over(&self) -> bool {
         self.in_flight.is_empty() && (self.stopped || !self.has_more())
@@ -155,14 +160,7 @@ mod tests {
     use super::*;
 
     fn begin(base: u32, tokens: usize, chunk_tokens: u32, context_len: u32, token_limit: u32) -> BeginDecode {
-        let setup = RequestSetup {
-            end_ids: vec![],
-            context_len,
-            token_limit,
-            hash_logits: false,
-            hash: 0,
-            memory: [].into(),
-        };
+        let setup = RequestSetup { context_len, token_limit, ..RequestSetup::default() };
         let tokens = vec![1; tokens].into();
         BeginDecode {
             run: RunId(1),

@@ -1,8 +1,10 @@
-//! The submitter: sole owner of the device; prompt batches and windows, two in flight.
+//! The submitter: sole owner of the device; prompt batches and windows, two in flight, or passes one by one
+//! where weights stream.
 
 mod core;
 mod run;
 mod shell;
+mod streamed;
 
 pub use core::{Done, RunCore, Submission};
 pub use shell::{SubmitterLinks, SubmitterMail, submitter};

@@ -42,7 +42,7 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    model.prepare(begin.width).await?;
+    model.prepare(begin.width, &begin.setup.sampling).await?;
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -120,7 +120,7 @@ fn submit<M: BackendModel>(
 }
 
 /// The plan's width, which may still be that of the request before, within what was prepared for this one.
-fn narrower(plan: Width, prepared: Width) -> Width {
+pub(super) fn narrower(plan: Width, prepared: Width) -> Width {
     if plan.rows() <= prepared.rows() && prepared != Width::Off { plan } else { prepared }
 }
 
@@ -161,8 +161,9 @@ async fn next(
     }
 }
 
-fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: Permit<RunEvent>) {
+pub(super) fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: Permit<RunEvent>) {
     match &done.event {
+        RunEvent::PassAdvanced { .. } => {}
         RunEvent::PromptEvaluated { tokens, .. } => {
             links.record(RecordSample::Prompt { tokens: *tokens, elapsed_us });
         }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use fanlight_messages::error::DeviceError;
+use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::{ObserveWindow, PlanChosen};
@@ -11,6 +12,7 @@ use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
 use super::run::run;
+use super::streamed::{Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
@@ -32,8 +34,12 @@ pub enum SubmitterMail {
     Drop(Asked<DropModel>),
     /// See [`ReopenDevice`].
     Reopen(Asked<ReopenDevice>),
-    /// See [`BeginDecode`]; beside it, where its events go.
-    Begin(Asked<BeginDecode>, StreamSender<RunEvent>),
+    /// See [`BeginDecode`]; beside it, where its events go, and its demands when its weights stream.
+    Begin(Asked<BeginDecode>, StreamSender<RunEvent>, Option<StreamSender<Demand>>),
+    /// See [`StreamRows`].
+    Stream(Asked<StreamRows>),
+    /// See [`GatherRows`].
+    Gather(Asked<GatherRows>),
     /// See [`EndDecode`].
     End(Asked<EndDecode>),
 }
@@ -64,6 +70,8 @@ from_asked!(
     Vector(UploadVector),
     Drop(DropModel),
     Reopen(ReopenDevice),
+    Stream(StreamRows),
+    Gather(GatherRows),
     End(EndDecode)
 );
 
@@ -97,7 +105,7 @@ pub async fn submitter<B: Backend>(
     backend: Rc<B>,
     links: SubmitterLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut model: Option<B::Model> = None;
+    let mut model: Option<Placed<B::Model>> = None;
     let mut ended = RunId::default();
     while let Some(mail) = mailbox.next().await {
         match mail {
@@ -105,8 +113,8 @@ pub async fn submitter<B: Backend>(
                 // The one before goes first: two models may not fit.
                 model = None;
                 let CreateModel { program, plan } = asked.request;
-                let created = backend.create(program, plan).await;
-                asked.reply.send(created.map(|created| model = Some(created)));
+                let created = backend.create(program, plan.clone()).await;
+                asked.reply.send(created.map(|on_device| model = Some(Placed { on_device, plan })));
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -114,14 +122,16 @@ pub async fn submitter<B: Backend>(
             }
             SubmitterMail::Vector(asked) => {
                 let UploadVector { vector, element_offset, values } = asked.request;
-                let upload = |model: &mut B::Model| model.upload_vector(vector, element_offset, &values);
+                let upload = |model: &mut Placed<B::Model>| {
+                    model.on_device.upload_vector(vector, element_offset, &values)
+                };
                 asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
                 let progress =
                     |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
                 let compiled = match &mut model {
-                    Some(model) => model.compile(progress).await,
+                    Some(model) => model.on_device.compile(progress).await,
                     None => Err(DeviceError::NoModel),
                 };
                 asked.reply.send(compiled);
@@ -135,7 +145,7 @@ pub async fn submitter<B: Backend>(
                 let reopened = backend.reopen().await;
                 asked.reply.send(reopened.map(|()| backend.facts()));
             }
-            SubmitterMail::Begin(asked, events) => {
+            SubmitterMail::Begin(asked, events, demands) => {
                 let result = match &mut model {
                     None => Err(DeviceError::NoModel),
                     // Its end came first.
@@ -143,7 +153,22 @@ pub async fn submitter<B: Backend>(
                     Some(model) => {
                         let current = asked.request.run;
                         let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
-                        run(model, &asked.request, &events, &mut mailbox, &links, control).await
+                        let Placed { on_device, plan } = model;
+                        let (request, mailbox) = (&asked.request, &mut mailbox);
+                        match demands {
+                            Some(demands) => {
+                                let told = Told { events: events.clone(), demands };
+                                let plan = plan.clone();
+                                match on_device.streamed() {
+                                    Ok(model) => {
+                                        run_streamed(model, plan, request, told, mailbox, &links, control)
+                                            .await
+                                    }
+                                    Err(error) => Err(error),
+                                }
+                            }
+                            None => run(on_device, request, &events, mailbox, &links, control).await,
+                        }
                     }
                 };
                 if result.is_err() {
@@ -153,6 +178,9 @@ pub async fn submitter<B: Backend>(
                 drop(events);
                 asked.reply.send(result);
             }
+            // What a run had asked for that has ended.
+            SubmitterMail::Stream(asked) => asked.reply.send(Ok(())),
+            SubmitterMail::Gather(asked) => asked.reply.send(Ok(())),
             control @ (SubmitterMail::Describe(_) | SubmitterMail::End(_)) => {
                 answer_control(control, backend.as_ref(), &mut ended);
             }
@@ -161,13 +189,19 @@ pub async fn submitter<B: Backend>(
     Ok(())
 }
 
+/// A model on the device, and the plan that it obeys.
+struct Placed<M> {
+    on_device: M,
+    plan: Rc<GpuPlan>,
+}
+
 async fn upload_matrix<M: BackendModel>(
-    model: Option<&mut M>,
+    model: Option<&mut Placed<M>>,
     request: &UploadMatrix,
 ) -> Result<(), DeviceError> {
     let UploadMatrix { matrix, first_row, bytes } = request;
     let model = model.ok_or(DeviceError::NoModel)?;
-    model.upload_matrix(*matrix, *first_row, bytes).await
+    model.on_device.upload_matrix(*matrix, *first_row, bytes).await
 }
 
 /// Answers mail of the control lane; returns the last run that has been ended.

@@ -18,7 +18,10 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::random::Random;
+
+use crate::ring::PaperRing;
 
 /// What goes wrong, and at which submission, counted from 0 over the life of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +35,6 @@ pub enum Fault {
 }
 
 /// What tests look at and set.
-#[derive(Default)]
 pub struct DeviceState {
     /// Faults by submission.
     pub faults: BTreeMap<u64, Fault>,
@@ -54,14 +56,40 @@ pub struct DeviceState {
     pub matrices: BTreeMap<(MatrixId, u64), Vec<u8>>,
     /// Uploaded elements by vector and offset.
     pub vectors: BTreeMap<(VectorId, u32), Vec<f32>>,
-    /// Creating a model fails.
-    pub is_full: bool,
+    /// Bytes that a model may take; more are refused.
+    pub memory_bytes: u64,
+    /// Bytes of all buffers that exist, and most of them at once.
+    pub held_bytes: u64,
+    pub held_bytes_max: u64,
     /// The device does not come back when it was lost.
     pub is_gone: bool,
     /// Times it was opened again.
     pub reopened: u32,
     /// Name of the adapter that comes back; empty for the same.
     pub other_name: String,
+}
+
+impl Default for DeviceState {
+    fn default() -> Self {
+        Self {
+            faults: BTreeMap::new(),
+            end_per_mille: 0,
+            submissions: 0,
+            windows: 0,
+            in_flight: 0,
+            in_flight_max: 0,
+            models: 0,
+            models_max: 0,
+            matrices: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+            memory_bytes: u64::MAX,
+            held_bytes: 0,
+            held_bytes_max: 0,
+            is_gone: false,
+            reopened: 0,
+            other_name: String::new(),
+        }
+    }
 }
 
 /// The device.
@@ -145,11 +173,14 @@ impl Backend for PaperBackend {
         Ok(())
     }
 
-    async fn create(&self, _: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {
+    async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {
         let mut state = self.state.borrow_mut();
-        if state.is_full {
+        let wanted_bytes = plan.total_bytes();
+        if wanted_bytes > state.memory_bytes {
             return Err(DeviceError::OutOfMemory { phase: "creating buffers".into() });
         }
+        state.held_bytes += wanted_bytes;
+        state.held_bytes_max = state.held_bytes_max.max(state.held_bytes);
         state.models += 1;
         state.models_max = state.models_max.max(state.models);
         state.matrices.clear();
@@ -157,6 +188,8 @@ impl Backend for PaperBackend {
         Ok(PaperModel {
             backend: self.clone(),
             cache: vec![u32::MAX; plan.cache_rows as usize],
+            ring: PaperRing::new(program, &plan),
+            bytes: wanted_bytes,
             setup: None,
             control: ControlBlock::default(),
             last: u32::MAX,
@@ -171,6 +204,10 @@ impl Backend for PaperBackend {
 pub struct PaperModel {
     backend: PaperBackend,
     cache: Vec<u32>,
+    /// Where weights stream.
+    pub ring: PaperRing,
+    /// Bytes of its buffers.
+    bytes: u64,
     setup: Option<RequestSetup>,
     control: ControlBlock,
     /// The token chosen last, not yet in the cache.
@@ -182,7 +219,9 @@ pub struct PaperModel {
 
 impl Drop for PaperModel {
     fn drop(&mut self) {
-        self.backend.state.borrow_mut().models -= 1;
+        let mut state = self.backend.state.borrow_mut();
+        state.models -= 1;
+        state.held_bytes -= self.bytes;
     }
 }
 
@@ -240,6 +279,32 @@ impl PaperModel {
                 ..StepRecord::default()
             });
         }
+    }
+
+    /// The token chosen last.
+    pub fn last_token(&self) -> u32 {
+        self.last
+    }
+
+    /// A prompt batch.
+    pub fn evaluate(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<Pending, DeviceError> {
+        self.submit(100 * tokens.len() as u64, false, |model, poisoned| {
+            let base_row = base as usize;
+            model.cache[base_row..base_row + tokens.len()].copy_from_slice(tokens);
+            model.control.committed = base;
+            if choose {
+                model.accept(tokens.len() as u32, poisoned);
+            }
+        })
+    }
+
+    /// A window.
+    pub fn decode(&mut self, steps: u32, width: Width) -> Result<Pending, DeviceError> {
+        self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
+            for _ in 0..steps {
+                model.step(width, poisoned);
+            }
+        })
     }
 
     /// Counts a submission and prepares its report.
@@ -315,7 +380,9 @@ impl BackendModel for PaperModel {
         bytes: &[u8],
     ) -> Result<(), DeviceError> {
         yield_now().await;
-        self.backend.state.borrow_mut().matrices.insert((matrix, first_row), bytes.to_vec());
+        if !self.ring.arrive(matrix, first_row, bytes.len()) {
+            self.backend.state.borrow_mut().matrices.insert((matrix, first_row), bytes.to_vec());
+        }
         Ok(())
     }
 
@@ -337,7 +404,7 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
-    async fn prepare(&mut self, _: Width) -> Result<(), DeviceError> {
+    async fn prepare(&mut self, _: Width, _: &Sampling) -> Result<(), DeviceError> {
         yield_now().await;
         Ok(())
     }
@@ -346,6 +413,7 @@ impl BackendModel for PaperModel {
         let (context, tokens_left, hash) = (setup.context_len, setup.token_limit, setup.hash);
         self.control = ControlBlock { context, tokens_left, hash, ..ControlBlock::default() };
         self.setup = Some(setup.clone());
+        self.ring.restart();
         self.unreported.clear();
         self.hashes.clear();
         self.steps.clear();
@@ -358,14 +426,7 @@ impl BackendModel for PaperModel {
         tokens: &[u32],
         choose: bool,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        self.submit(100 * tokens.len() as u64, false, |model, poisoned| {
-            let base_row = base as usize;
-            model.cache[base_row..base_row + tokens.len()].copy_from_slice(tokens);
-            model.control.committed = base;
-            if choose {
-                model.accept(tokens.len() as u32, poisoned);
-            }
-        })
+        self.evaluate(base, tokens, choose)
     }
 
     fn window(
@@ -373,11 +434,13 @@ impl BackendModel for PaperModel {
         steps: u32,
         width: Width,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
-            for _ in 0..steps {
-                model.step(width, poisoned);
-            }
-        })
+        self.decode(steps, width)
+    }
+
+    type Streamed = Self;
+
+    fn streamed(&mut self) -> Result<&mut Self, DeviceError> {
+        Ok(self)
     }
 }
 

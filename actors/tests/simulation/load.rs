@@ -6,6 +6,7 @@ use std::rc::Rc;
 use fanlight_actors::kit::Latch;
 use fanlight_actors::source::{ByteSource, NamedSource};
 use fanlight_messages::error::{DeviceError, LoadError, SourceError};
+use fanlight_messages::plan::Budget;
 use fanlight_messages::protocol::engine::{Load, LoadPhase, LoadProgress};
 use fanlight_tests::gguf::Value;
 
@@ -128,10 +129,10 @@ fn a_failed_load_leaves_nothing_and_the_next_one_works() {
             let loaded = rig.handle.load(load_request(), sources(bytes[..len].to_vec(), whole), latch).await;
             assert!(matches!(loaded, Err(LoadError::Header { .. })), "{len}: {loaded:?}");
         }
-        rig.device.state.borrow_mut().is_full = true;
+        rig.device.state.borrow_mut().memory_bytes = 1000;
         let full = DeviceError::OutOfMemory { phase: "creating buffers".into() };
         assert_eq!(rig.load().await.err(), Some(LoadError::Device(full)));
-        rig.device.state.borrow_mut().is_full = false;
+        rig.device.state.borrow_mut().memory_bytes = u64::MAX;
         rig.load().await.unwrap();
         assert_eq!(rig.device.state.borrow().models_max, 1, "two models were never there at once");
         rig.check_reply(request(&[1, 2], 20)).await;
@@ -155,7 +156,8 @@ fn options_outside_their_range_are_refused_with_it() {
             let error = try_load(Load { batch_tokens: wanted, ..load_request() }).await;
             assert!(matches!(error, LoadError::Option { option: "prompt batch", .. }));
         }
-        let error = try_load(Load { budget_bytes: Some(1000), ..load_request() }).await;
+        let budget = Some(Budget { bytes: 1000, page_bytes: 1 << 24 });
+        let error = try_load(Load { budget, ..load_request() }).await;
         assert!(matches!(error, LoadError::OverBudget { budget_bytes: 1000, .. }));
         assert_eq!(rig.device.state.borrow().models, 0, "nothing was created beyond the budget");
     });

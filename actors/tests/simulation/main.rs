@@ -7,4 +7,6 @@ mod faults;
 mod load;
 mod reply;
 mod rig;
+mod ring;
+mod streaming;
 mod submitter;

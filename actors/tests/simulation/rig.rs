@@ -9,7 +9,6 @@ use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
 use fanlight_actors::source::{ByteSource, NamedSource};
 use fanlight_messages::TensorType;
 use fanlight_messages::error::{GenerateError, LoadError, SourceError};
-use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::engine::*;
 use fanlight_tests::gguf::GgufFile;
 use fanlight_tests::synth::{Architecture, tiny};
@@ -61,7 +60,7 @@ pub struct Rig {
 }
 
 pub fn load_request() -> Load {
-    Load { context_len: Some(CONTEXT_LEN), batch_tokens: 64, kv_format: KvFormat::F16, budget_bytes: None }
+    Load { context_len: Some(CONTEXT_LEN), batch_tokens: 64, ..Load::default() }
 }
 
 pub fn request(ids: &[u32], token_limit: u32) -> Generate {
@@ -87,7 +86,9 @@ pub async fn collect(generation: &mut Generation) -> Ended {
     let (mut ids, mut text) = (Vec::new(), String::new());
     loop {
         match generation.events.next().await.expect("a last event always comes") {
-            GenerationEvent::Prefilled { .. } | GenerationEvent::Resumed { .. } => {}
+            GenerationEvent::Prefilled { .. }
+            | GenerationEvent::Advanced { .. }
+            | GenerationEvent::Resumed { .. } => {}
             GenerationEvent::Tokens { ids: new, text: more } => {
                 ids.extend(new);
                 text.push_str(&more);

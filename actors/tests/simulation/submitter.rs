@@ -33,7 +33,8 @@ fn start(world: &World, device: &PaperBackend) -> Addr<SubmitterMail> {
 }
 
 async fn create_model(submitter: &Addr<SubmitterMail>) {
-    let request = InspectRequest { context_len: Some(256), batch_tokens: 64, kv_format: KvFormat::F16 };
+    let request =
+        InspectRequest { context_len: Some(256), batch_tokens: 64, kv_format: KvFormat::F16, budget: None };
     let inspected = inspect(sources(model_file().to_bytes(), u64::MAX), request).await.unwrap();
     let (program, plan) = inspected.planned.unwrap();
     let create = CreateModel { program: Rc::new(program), plan: Rc::new(plan) };
@@ -61,16 +62,19 @@ fn an_end_that_overtakes_its_beginning_ends_that_run_and_no_later_one() {
         create_model(&submitter).await;
         // Both are queued before the submitter looks; it reads the control lane first.
         let (events, _unread) = stream::<RunEvent>(16);
-        let run = submitter.start(begin(1), |asked| SubmitterMail::Begin(asked, events)).await.unwrap();
+        let run = submitter.start(begin(1), |asked| SubmitterMail::Begin(asked, events, None)).await.unwrap();
         let end = submitter.start(EndDecode { run: RunId(1) }, Into::into).await.unwrap();
         assert_eq!((end.wait().await, run.wait().await), (Ok(()), Ok(Ok(()))));
         assert_eq!(device.state.borrow().submissions, 0);
 
         let (events, mut told) = stream(3);
-        let run = submitter.start(begin(2), |asked| SubmitterMail::Begin(asked, events)).await.unwrap();
+        let run = submitter.start(begin(2), |asked| SubmitterMail::Begin(asked, events, None)).await.unwrap();
         let mut tokens = 0;
         while let Some(event) = told.next().await {
-            let (RunEvent::PromptEvaluated { report, .. } | RunEvent::WindowCompleted { report, .. }) = event;
+            let (RunEvent::PromptEvaluated { report, .. } | RunEvent::WindowCompleted { report, .. }) = event
+            else {
+                panic!("{event:?}");
+            };
             tokens += report.tokens.len();
         }
         assert_eq!((run.wait().await, tokens), (Ok(Ok(())), 9));
@@ -83,7 +87,7 @@ fn a_run_without_a_model_is_refused() {
         let device = PaperBackend::new(1, Rc::default());
         let submitter = start(&world, &device);
         let (events, mut told) = stream::<RunEvent>(3);
-        let run = submitter.ask_with(begin(1), |asked| SubmitterMail::Begin(asked, events)).await;
+        let run = submitter.ask_with(begin(1), |asked| SubmitterMail::Begin(asked, events, None)).await;
         assert_eq!(run, Ok(Err(DeviceError::NoModel)));
         assert!(told.next().await.is_none(), "the stream of a run ends with it");
     });

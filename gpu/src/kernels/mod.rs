@@ -5,6 +5,7 @@
 
 pub mod accept;
 pub mod activate;
+pub mod adjust;
 pub mod attention;
 pub mod choose;
 pub mod draft;
@@ -15,7 +16,9 @@ pub mod heads;
 pub mod matrix;
 pub mod normalize;
 pub mod repack;
+pub mod sample;
 pub mod scan;
+pub mod weigh;
 
 mod format;
 mod source;
@@ -50,6 +53,12 @@ pub enum Kernel {
     Activate(activate::Variant),
     /// Slices of a logits row → maxima and hashes.
     Choose,
+    /// Logit bias and penalties, and what `Choose` does.
+    Adjust,
+    /// A pass on the way to the cuts of top-k and top-p.
+    Weigh,
+    /// Slices of a logits row → drawn candidates.
+    Sample,
     /// Commit of a step.
     Accept,
     /// History → matches of the context's end.
@@ -73,6 +82,9 @@ impl Kernel {
             Self::Fold(v) => v.shader(),
             Self::Activate(v) => v.shader(),
             Self::Choose => choose::shader(),
+            Self::Adjust => adjust::shader(),
+            Self::Weigh => weigh::shader(),
+            Self::Sample => sample::shader(),
             Self::Accept => accept::shader(),
             Self::Scan => scan::shader(),
             Self::Draft => draft::shader(),

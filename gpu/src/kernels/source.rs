@@ -5,6 +5,10 @@ use std::sync::OnceLock;
 use fanlight_messages::draft::{
     ANCESTOR_STRIDE, CHOICES_WORD, DEPTH_MAX, EXPECTED_WORD, MEMORY_TOKENS, PATH_WORD, VISITED_WORD,
 };
+use fanlight_messages::sampling::{
+    BIAS_WORD, LOGIT_BIASES_MAX, SELECTION_BINS, SELECTION_HISTOGRAM_WORD, SELECTION_HISTOGRAMS,
+    SELECTION_ROW_WORDS, SELECTION_STATE_WORDS,
+};
 use minijinja::{Environment, Value, context};
 
 /// How a binding is used.
@@ -80,7 +84,18 @@ templates! {
     "attention_access" => "attention/access.wgsl.j2",
     "fold" => "fold/fold.wgsl.j2",
     "activate" => "activate/activate.wgsl.j2",
+    "largest" => "shared/largest.wgsl",
+    "last_position" => "shared/last_position.wgsl",
+    "mix" => "shared/mix.wgsl",
+    "row_values" => "shared/row_values.wgsl",
+    "sampling_words" => "shared/sampling_words.wgsl",
+    "wide" => "shared/wide.wgsl",
     "choose" => "choose/choose.wgsl",
+    "adjust" => "adjust/adjust.wgsl",
+    "select" => "weigh/select.wgsl",
+    "weigh" => "weigh/weigh.wgsl",
+    "noise" => "sample/noise.wgsl",
+    "sample" => "sample/sample.wgsl",
     "accept" => "accept/accept.wgsl",
     "scan" => "scan/scan.wgsl",
     "draft" => "draft/draft.wgsl",
@@ -141,6 +156,15 @@ pub(super) fn step_words() -> Value {
         memory_tokens => MEMORY_TOKENS, depth_max => DEPTH_MAX, expected_word => EXPECTED_WORD,
         visited_word => VISITED_WORD, choices_word => CHOICES_WORD, path_word => PATH_WORD,
         ancestor_stride => ANCESTOR_STRIDE,
+    }
+}
+
+/// What the `sampling_words` and `select` parts need.
+pub(super) fn sampling_words() -> Value {
+    context! {
+        bias_word => BIAS_WORD, biases_max => LOGIT_BIASES_MAX, bins => SELECTION_BINS,
+        row_words => SELECTION_ROW_WORDS, state_words => SELECTION_STATE_WORDS,
+        histograms => SELECTION_HISTOGRAMS, histogram_word => SELECTION_HISTOGRAM_WORD,
     }
 }
 

@@ -67,14 +67,14 @@ impl Runner {
         // The request is over; the copies run all the same, and nothing else does.
         let control = self.buffers.get(BufferOwner::Control)?;
         self.device.queue().write_buffer(control, END_OFFSET, bytemuck::bytes_of(&1u32));
-        let (encoder, _) = self.record("flush", |runner, recorder| runner.copy_accepted(recorder))?;
+        let (encoder, ..) = self.record("flush", |runner, recorder| runner.copy_accepted(recorder))?;
         self.device.submit(encoder.finish());
         self.is_unflushed = false;
         Ok(())
     }
 
     /// The second layer of every tree step's head dispatches.
-    fn copy_accepted(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
+    pub(super) fn copy_accepted(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
         for op in &self.body {
             if let Lowered::Heads(heads) = op {
                 for (groups_x, bind) in &heads.tree {

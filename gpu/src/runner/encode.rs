@@ -124,12 +124,13 @@ pub(super) fn visit(
 
 fn visit_attend(attend: &Attend, batch: Batch, dispatch: &mut dyn FnMut(Kernel, &wgpu::BindGroup, [u32; 3])) {
     let mut one = |tile: &AttendTile, form, tokens: u32| {
-        let variant = attention::Variant {
-            head_len: attend.head_len,
-            kv_format: batch.kv_format,
-            form,
-            queries: attention::Variant::queries_for(tokens, attend.heads_per_kv),
+        // Prompts of every length share two pipelines: all are compiled when the model is loaded.
+        let queries = match form {
+            attention::Form::Tiled if tokens > 1 => attention::QUERIES_MAX,
+            _ => attention::Variant::queries_for(tokens, attend.heads_per_kv),
         };
+        let variant =
+            attention::Variant { head_len: attend.head_len, kv_format: batch.kv_format, form, queries };
         let chunks = batch.positions_max.div_ceil(CHUNK_LEN).max(1);
         for (kv_heads, group) in &tile.groups {
             let grid = variant.groups(*kv_heads, chunks, tokens * attend.heads_per_kv);

@@ -1,11 +1,12 @@
 //! Program ops → bind groups and the kernels that serve each batch shape. All of it happens once, at load.
 
-use fanlight_messages::TensorType;
 use fanlight_messages::layout::{PagePlanes, PlaneRange, ResidentFormat, SlabLayout};
 use fanlight_messages::plan::{
     ActivationPlane, BUCKET_MAX, BufferOwner, CHUNK_LEN, GpuPlan, PageRange, TREE_ROWS,
 };
-use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopePairing, ValueId, VectorId};
+use fanlight_messages::program::{
+    ActivationId, MatrixId, MatrixSpec, Op, Program, RopePairing, ValueId, VectorId,
+};
 
 use super::buffers::Buffers;
 use super::params::{self, ParamWriter};
@@ -28,6 +29,8 @@ pub(super) struct MultiplyPage {
     pub(super) layout: SlabLayout,
     pub(super) rows: u64,
     pub(super) group: wgpu::BindGroup,
+    /// Its place in the order of a pass, when it streams.
+    pub(super) streamed: Option<u32>,
 }
 
 /// Attention of one layer.
@@ -176,22 +179,37 @@ impl Lowering<'_> {
         self.plan.pages.iter().filter(|p| p.matrix == matrix).copied().collect()
     }
 
+    /// Where a page comes in the order of a pass, when it streams.
+    fn place_in_pass(&self, page: &PageRange) -> Option<u32> {
+        let order = &self.plan.stream.as_ref()?.pages;
+        let place = order.iter().position(|index| self.plan.pages.get(*index as usize) == Some(page))?;
+        Some(place as u32)
+    }
+
     async fn embed(&mut self, table: MatrixId, scale: f32, output: ValueId) -> Result<Lowered, GpuError> {
         let spec = &self.program.matrices[table.index()];
         let (format, layout) = (ResidentFormat::of(spec.tensor_type), SlabLayout::for_columns(spec.columns));
         let packed_dot = self.device.facts().has_packed_dot;
         let kernel = Kernel::Embed(embed::Variant { format, layout, packed_dot });
+        let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers == Some(table));
+        let (sources, tokens) = if gathers {
+            // The rows that a batch needs lie in its order.
+            let rows = u64::from(self.plan.batch_rows);
+            (vec![PagePlace { owner: BufferOwner::Gathered, first_row: 0, rows }], BufferOwner::GatheredIndex)
+        } else {
+            (self.pages(table).iter().map(PagePlace::from).collect(), BufferOwner::Tokens)
+        };
         let mut binds = Vec::new();
-        for page in self.pages(table) {
+        for source in sources {
             let record = embed::Params {
-                first_row: page.first_row as u32,
-                rows: page.rows as u32,
+                first_row: source.first_row as u32,
+                rows: source.rows as u32,
                 output_len: self.value_len(output),
                 blocks: layout.blocks,
                 scale,
             };
-            let mut bound = page_planes(self.buffers, spec.tensor_type, spec.columns, page)?;
-            bound.push(Bound::whole(4, self.buffers.get(BufferOwner::Tokens)?));
+            let mut bound = page_planes(self.buffers, spec, source)?;
+            bound.push(Bound::whole(4, self.buffers.get(tokens)?));
             bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
             binds.push(self.bind(kernel, record, bound, None).await?);
         }
@@ -246,7 +264,7 @@ impl Lowering<'_> {
                 output_offset: output_offset + page.first_row as u32,
                 last_only: u32::from(last_only),
             };
-            let mut bound = page_planes(self.buffers, spec.tensor_type, spec.columns, page)?;
+            let mut bound = page_planes(self.buffers, spec, (&page).into())?;
             if spec.tensor_type.is_float() {
                 let values = BufferOwner::Activation(input, ActivationPlane::Values);
                 bound.push(Bound::whole(4, self.buffers.get(values)?));
@@ -257,7 +275,8 @@ impl Lowering<'_> {
             }
             bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
             let bind = self.bind(any, record, bound, None).await?;
-            pages.push(MultiplyPage { format, layout, rows: page.rows, group: bind.group });
+            let streamed = self.place_in_pass(&page);
+            pages.push(MultiplyPage { format, layout, rows: page.rows, group: bind.group, streamed });
         }
         Ok(Lowered::Multiply(pages))
     }
@@ -392,15 +411,28 @@ impl Lowering<'_> {
     }
 }
 
-/// The planes of a page at their binding numbers.
-pub(super) fn page_planes(
-    buffers: &Buffers,
-    tensor_type: TensorType,
-    columns: u32,
-    page: PageRange,
-) -> Result<Vec<Bound<'_>>, GpuError> {
-    let buffer = buffers.get(BufferOwner::Page { matrix: page.matrix, page: page.page })?;
-    let planes = PagePlanes::new(ResidentFormat::of(tensor_type), page.rows, columns);
+/// Rows of a matrix in a buffer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PagePlace {
+    pub(super) owner: BufferOwner,
+    pub(super) first_row: u64,
+    pub(super) rows: u64,
+}
+
+impl From<&PageRange> for PagePlace {
+    fn from(page: &PageRange) -> Self {
+        Self { owner: page.owner(), first_row: page.first_row, rows: page.rows }
+    }
+}
+
+/// The planes of rows of a matrix at their binding numbers.
+pub(super) fn page_planes<'a>(
+    buffers: &'a Buffers,
+    spec: &MatrixSpec,
+    place: PagePlace,
+) -> Result<Vec<Bound<'a>>, GpuError> {
+    let buffer = buffers.get(place.owner)?;
+    let planes = PagePlanes::new(ResidentFormat::of(spec.tensor_type), place.rows, spec.columns);
     let all: [PlaneRange; 4] = [planes.codes, planes.high, planes.scales, planes.supers];
     Ok((0u32..)
         .zip(all)

@@ -1,7 +1,6 @@
 //! Wall time of the runner's own submissions: what `bench` reports and what a controller will calibrate with.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, MEMORY_TOKENS, NODES_MAX, Width};
@@ -236,12 +235,9 @@ impl Runner {
     /// A request that only the context ends.
     fn endless(&self) -> RequestSetup {
         RequestSetup {
-            end_ids: Vec::new(),
             context_len: self.plan.request.context_len,
             token_limit: u32::MAX,
-            hash_logits: false,
-            hash: 0,
-            memory: Rc::default(),
+            ..RequestSetup::default()
         }
     }
 

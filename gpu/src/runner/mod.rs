@@ -2,13 +2,16 @@
 
 mod bound;
 mod buffers;
+mod choice;
 mod decode;
 mod encode;
 mod lower;
 mod measure;
 mod params;
+mod pass;
 pub(crate) mod pipelines;
 mod report;
+mod ring;
 mod rope;
 mod step;
 mod upload;
@@ -21,26 +24,44 @@ use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_I
 use fanlight_messages::device::{RequestSetup, WindowReport};
 use fanlight_messages::draft::{MEMORY_TOKENS, WIDTHS, Width};
 use fanlight_messages::limits::READBACK_SLOTS;
-use fanlight_messages::plan::{BufferOwner, GpuPlan};
+use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
 use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorId};
+use fanlight_messages::sampling::Sampling;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 pub use measure::{DecodeTime, StepTime};
+pub use pass::PendingTokens;
 
 use bound::CommittedBound;
 use buffers::Buffers;
 use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
+use pass::Pass;
 use pipelines::{Pipeline, Pipelines};
 use report::Reported;
+use ring::Ring;
 use step::StepKernels;
-use upload::{UploadTarget, Uploads};
+use upload::Uploads;
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, accept, choose};
+use crate::kernels::{Kernel, accept};
+
+/// What uploads need, borrowed from a runner field by field.
+macro_rules! upload_target {
+    ($runner:ident) => {
+        $crate::runner::upload::UploadTarget {
+            device: &$runner.device,
+            program: &$runner.program,
+            plan: &$runner.plan,
+            buffers: &$runner.buffers,
+            pipelines: &$runner.pipelines,
+        }
+    };
+}
+use upload_target;
 
 /// A submission whose report has not been read back yet.
 pub type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
@@ -61,6 +82,9 @@ pub struct Runner {
     logits: ValueId,
     step: StepKernels,
     uploads: Uploads,
+    ring: Ring,
+    /// The pass under way, where weights stream.
+    pass: Option<Pass>,
     committed: Rc<CommittedBound>,
     /// First index of the history that drafts are made from.
     search_first: u32,
@@ -111,6 +135,10 @@ impl Runner {
         };
         let step = StepKernels::bind(&mut lowering, logits).await?;
         let uploads = Uploads::new(lowering.params.peek());
+        if let Ok(index) = buffers.get(BufferOwner::GatheredIndex) {
+            let rows: Vec<u32> = (0..plan.batch_rows).collect();
+            device.queue().write_buffer(index, 0, bytemuck::cast_slice(&rows));
+        }
         if let Some(error) = scope.pop().await {
             return Err(GpuError::Validation { reason: error.to_string() });
         }
@@ -123,6 +151,8 @@ impl Runner {
             is_unflushed: false,
             reported: Rc::default(),
             slots: (0..READBACK_SLOTS).map(|_| Rc::default()).collect(),
+            ring: Ring::new(&plan),
+            pass: None,
             program,
             plan,
             buffers,
@@ -152,7 +182,8 @@ impl Runner {
     }
 
     /// Uploads whole rows in file format, at most the landing buffer less four bytes. Awaiting it is the
-    /// back-pressure: at most two uploads are in flight.
+    /// back-pressure: at most two uploads are in flight. Rows of a page that streams must be those that come
+    /// next, and the ring must [have room](Self::has_room) for them.
     pub async fn upload_matrix(
         &mut self,
         matrix: MatrixId,
@@ -160,14 +191,24 @@ impl Runner {
         bytes: &[u8],
     ) -> Result<(), GpuError> {
         self.device.health()?;
-        let target = UploadTarget {
-            device: &self.device,
-            program: &self.program,
-            plan: &self.plan,
-            buffers: &self.buffers,
-            pipelines: &self.pipelines,
+        let spec = &self.program.matrices[matrix.index()];
+        let rows =
+            spec.tensor_type.row_bytes(u64::from(spec.columns)).map_or(0, |row| bytes.len() as u64 / row);
+        let holds = |page: &PageRange| (page.first_row..page.first_row + page.rows).contains(&first_row);
+        let mut pages = self.plan.pages.iter().filter(|page| page.matrix == matrix);
+        let streams = pages.any(|page| page.slot.is_some() && holds(page));
+        let out_of_order = || GpuError::Upload {
+            matrix: spec.name.clone(),
+            wanted: "rows in the order of a pass, and a free slot for them".into(),
         };
-        self.uploads.rows(target, matrix, first_row, bytes).await
+        if streams && !self.ring.has_room(matrix, first_row) {
+            return Err(out_of_order());
+        }
+        self.uploads.rows(upload_target!(self), matrix, first_row, bytes).await?;
+        if streams && !self.ring.arrive(matrix, first_row, rows) {
+            return Err(out_of_order());
+        }
+        Ok(())
     }
 
     /// Writes elements of a constant vector.
@@ -223,6 +264,12 @@ impl Runner {
         self.compile_step(batch).await
     }
 
+    /// Compiles what a request's sampling needs, where that is new.
+    pub async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
+        self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await?;
+        self.step.prepare(&self.device, &self.buffers, &self.resolved, sampling)
+    }
+
     /// Compiles everything that a step of this batch needs, where it is new.
     async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
         let mut kernels = StepKernels::ALL.to_vec();
@@ -272,6 +319,9 @@ impl Runner {
         if setup.end_ids.len() > END_IDS_MAX as usize {
             return Err(GpuError::BatchTooLarge { wanted: setup.end_ids.len(), limit: END_IDS_MAX as usize });
         }
+        // A pass that broke off left rows in the cache that nothing counts.
+        self.pass = None;
+        self.ring.restart();
         self.flush()?;
         let mut words = vec![0u32; (CONTROL_BYTES / 4) as usize];
         let control = ControlBlock {
@@ -288,8 +338,7 @@ impl Runner {
         queue.write_buffer(self.buffers.get(BufferOwner::Control)?, 0, bytemuck::cast_slice(&words));
         queue.write_buffer(self.buffers.get(BufferOwner::Faults)?, 0, &[0; 4]);
         self.search_first = step::write_memory(&self.device, &self.buffers, &setup.memory)?;
-        let record = choose::Params { len: self.program.vocabulary_len, hash: u32::from(setup.hash_logits) };
-        self.step.configure(&self.device, &self.buffers, record, self.search_first)?;
+        self.step.configure(&self.device, &self.buffers, setup, self.search_first)?;
         self.reported.reset();
         self.committed.reset(0);
         Ok(())
@@ -370,15 +419,20 @@ impl Runner {
 
     /// Every op of the forward pass but the head.
     fn forward(&self, recorder: &mut Recorder, batch: Batch) -> Result<(), GpuError> {
+        if self.plan.stream.is_some() {
+            return Err(GpuError::MissingBuffer {
+                owner: "weights that stay: they come pass by pass".into(),
+            });
+        }
         self.body.iter().try_for_each(|op| recorder.op(op, batch))
     }
 
-    /// Records one compute pass; gives it with the number of its dispatches.
-    fn record(
+    /// Records one compute pass; gives it with what `record` told and the number of its dispatches.
+    fn record<T>(
         &self,
         label: &str,
-        record: impl FnOnce(&Self, &mut Recorder) -> Result<(), GpuError>,
-    ) -> Result<(wgpu::CommandEncoder, u32), GpuError> {
+        record: impl FnOnce(&Self, &mut Recorder) -> Result<T, GpuError>,
+    ) -> Result<(wgpu::CommandEncoder, T, u32), GpuError> {
         let descriptor = wgpu::CommandEncoderDescriptor { label: Some(label) };
         let mut encoder = self.device.raw().create_command_encoder(&descriptor);
         let mut recorder = Recorder {
@@ -389,7 +443,7 @@ impl Runner {
         let recorded = record(self, &mut recorder);
         let dispatches = recorder.dispatches;
         drop(recorder);
-        recorded.map(|()| (encoder, dispatches))
+        recorded.map(|told| (encoder, told, dispatches))
     }
 
     /// Records and submits; `growth` is what a window may commit at most.
@@ -399,22 +453,32 @@ impl Runner {
         record: impl FnOnce(&Self, &mut Recorder) -> Result<(), GpuError>,
     ) -> Result<PendingReport, GpuError> {
         self.device.health()?;
+        let (encoder, (), dispatches) = self.record("window", record)?;
+        self.submit_recorded(encoder, dispatches, growth)
+    }
+
+    /// A readback slot that nothing is read from.
+    fn free_readback(&self) -> Result<(Rc<Cell<bool>>, &wgpu::Buffer), GpuError> {
         let (index, slot) = (0u32..)
             .zip(&self.slots)
             .find(|(_, slot)| !slot.get())
             .ok_or(GpuError::NoReadbackSlot { slots: self.slots.len() })?;
-        let readback = self.buffers.get(BufferOwner::Readback(index))?;
-        let (mut encoder, dispatches) = self.record("window", record)?;
-        encoder.copy_buffer_to_buffer(
-            self.buffers.get(BufferOwner::Control)?,
-            0,
-            readback,
-            0,
-            Some(CONTROL_BYTES),
-        );
+        Ok((slot.clone(), self.buffers.get(BufferOwner::Readback(index))?))
+    }
+
+    /// Submits work, and behind it the copy of the control block that its report is read from.
+    fn submit_recorded(
+        &self,
+        mut encoder: wgpu::CommandEncoder,
+        dispatches: u32,
+        growth: Option<u32>,
+    ) -> Result<PendingReport, GpuError> {
+        let (slot, readback) = self.free_readback()?;
+        let control = self.buffers.get(BufferOwner::Control)?;
+        encoder.copy_buffer_to_buffer(control, 0, readback, 0, Some(CONTROL_BYTES));
         let submission = self.device.submit(encoder.finish());
         slot.set(true);
-        let (slot, reported, committed) = (slot.clone(), self.reported.clone(), self.committed.clone());
+        let (reported, committed) = (self.reported.clone(), self.committed.clone());
         let words = self.device.read(readback, submission);
         Ok(async move {
             let words = words.await;

@@ -1,24 +1,31 @@
-//! What a step does besides the forward pass: draft before it, choose and commit after it.
+//! What a step does besides the forward pass: draft before it, commit after it; how tokens are chosen is in
+//! `choice.rs`.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{
     EVIDENCES, MEMORY_TOKENS, NODES_MAX, ORDERS, RELIABILITIES, RELIABILITY_WORD, SEPARATOR, VISITED_WORD,
     WIDTHS, memory_words,
 };
 use fanlight_messages::plan::BufferOwner;
 use fanlight_messages::program::ValueId;
+use fanlight_messages::sampling::Sampling;
 
 use super::buffers::Buffers;
+use super::choice::Choice;
 use super::encode::Recorder;
 use super::lower::{Bind, Lowering};
-use super::pipelines::Bound;
+use super::pipelines::{Bound, Pipeline};
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, accept, choose, scan};
+use crate::kernels::{Kernel, accept, scan};
 
 /// The kernels around the forward pass, bound.
 #[derive(Debug)]
 pub(super) struct StepKernels {
-    choose: Bind,
-    choose_record: u64,
+    choice: Choice,
+    vocabulary_len: u32,
     /// By form.
     accept: [Bind; 3],
     /// By width, as [`WIDTHS`].
@@ -46,14 +53,26 @@ impl StepKernels {
     /// Every kernel that a step or a prompt's end may need.
     pub(super) const ALL: [Kernel; 4] = [Kernel::Choose, Kernel::Accept, Kernel::Scan, Kernel::Draft];
 
+    /// The kernels that a request's sampling needs beside those.
+    pub(super) fn sampling_kernels(sampling: &Sampling) -> Vec<Kernel> {
+        Choice::kernels(sampling)
+    }
+
+    /// Binds those; their pipelines are there.
+    pub(super) fn prepare(
+        &mut self,
+        device: &Device,
+        buffers: &Buffers,
+        pipelines: &HashMap<Kernel, Rc<Pipeline>>,
+        sampling: &Sampling,
+    ) -> Result<(), GpuError> {
+        self.choice.prepare(device, buffers, pipelines, sampling)
+    }
+
     pub(super) async fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
         let buffers = lowering.buffers;
         let partials = buffers.get(BufferOwner::ChoicePartials)?;
-        let record = choose::Params { len: lowering.program.vocabulary_len, hash: 0 };
-        let choose_record = lowering.record(&record)?;
-        let bound =
-            vec![Bound::whole(0, buffers.get(BufferOwner::Value(logits))?), Bound::whole(1, partials)];
-        let choose = lowering.bind_at(Kernel::Choose, choose_record, bound, None).await?;
+        let choice = Choice::bind(lowering, logits).await?;
 
         let tokens = buffers.get(BufferOwner::Tokens)?;
         let draft = buffers.get(BufferOwner::Draft)?;
@@ -68,7 +87,7 @@ impl StepKernels {
             Bound::whole(6, buffers.get(BufferOwner::Faults)?),
         ];
         let mut accept = Vec::new();
-        for form in [accept::Form::Prompt, accept::Form::Plain, accept::Form::Tree] {
+        for form in accept::Form::ALL {
             let record = accept::Params { form: form as u32 };
             accept.push(lowering.bind(Kernel::Accept, record, committing.to_vec(), None).await?);
         }
@@ -89,7 +108,7 @@ impl StepKernels {
             drafts.push(Drafting { record, scan, draft });
         }
         let accept = accept.try_into().map_err(|_| GpuError::MissingBuffer { owner: "accept".into() })?;
-        Ok(Self { choose, choose_record, accept, drafts })
+        Ok(Self { choice, vocabulary_len: lowering.program.vocabulary_len, accept, drafts })
     }
 
     /// Drafts a tree below the last token.
@@ -118,25 +137,26 @@ impl StepKernels {
         form: accept::Form,
         rows: u32,
     ) -> Result<(), GpuError> {
-        self.choose(recorder, rows)?;
+        self.choice.record(recorder, form, rows)?;
         recorder.dispatch(Kernel::Accept, &self.accept[form as usize].group, [1, 1, 1])
     }
 
-    /// Chooses without committing.
+    /// Chooses the largest logits without committing, for measuring.
     pub(super) fn choose(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
-        recorder.dispatch(Kernel::Choose, &self.choose.group, [choose::SLICES, rows, 1])
+        self.choice.largest(recorder, rows)
     }
 
-    /// Writes what a request decides: whether logits are hashed and from where history is searched.
+    /// Writes what a request decides: how tokens are chosen, whether logits are hashed, and from where
+    /// history is searched.
     pub(super) fn configure(
-        &self,
+        &mut self,
         device: &Device,
         buffers: &Buffers,
-        record: choose::Params,
+        setup: &RequestSetup,
         first: u32,
     ) -> Result<(), GpuError> {
+        self.choice.configure(device, buffers, setup, self.vocabulary_len)?;
         let params = buffers.get(BufferOwner::Params)?;
-        device.queue().write_buffer(params, self.choose_record, bytemuck::bytes_of(&record));
         for (drafting, width) in self.drafts.iter().zip(WIDTHS) {
             let record = scan::Params { first, width };
             device.queue().write_buffer(params, drafting.record, bytemuck::bytes_of(&record));

@@ -1,15 +1,16 @@
 //! A weight's way: file bytes → landing buffer → repack kernel → resident planes.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use fanlight_messages::layout::SlabLayout;
-use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
+use fanlight_messages::plan::{BufferOwner, GpuPlan};
 use fanlight_messages::program::{MatrixId, MatrixSpec, Program};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
 use super::buffers::Buffers;
-use super::lower::page_planes;
+use super::lower::{PagePlace, page_planes};
 use super::pipelines::{Bound, Pipelines};
 use crate::device::{Device, GpuError};
 use crate::kernels::{Kernel, repack};
@@ -37,6 +38,7 @@ impl std::fmt::Debug for Uploads {
 }
 
 /// What an upload needs at hand.
+#[derive(Clone, Copy)]
 pub(super) struct UploadTarget<'a> {
     pub(super) device: &'a Device,
     pub(super) program: &'a Program,
@@ -69,7 +71,7 @@ impl Uploads {
         Ok(())
     }
 
-    /// Uploads whole rows of a matrix in file format, at most a landing buffer of them.
+    /// Uploads whole rows of a matrix in file format, at most a landing buffer of them, to its pages.
     pub(super) async fn rows(
         &mut self,
         target: UploadTarget<'_>,
@@ -77,27 +79,60 @@ impl Uploads {
         first_row: u64,
         bytes: &[u8],
     ) -> Result<(), GpuError> {
+        let pages = target.plan.pages.iter().filter(|page| page.matrix == matrix);
+        let places = pages.map(PagePlace::from).collect();
+        self.rows_to(target, matrix, places, first_row, bytes).await
+    }
+
+    /// Uploads rows of the embedding table, in the order of a batch.
+    pub(super) async fn gathered(
+        &mut self,
+        target: UploadTarget<'_>,
+        table: MatrixId,
+        bytes: &[u8],
+    ) -> Result<(), GpuError> {
+        let rows = u64::from(target.plan.batch_rows);
+        let place = PagePlace { owner: BufferOwner::Gathered, first_row: 0, rows };
+        let spec = &target.program.matrices[table.index()];
+        let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0).max(1);
+        let landing_bytes = target.plan.bytes_of(BufferOwner::Landing).unwrap_or(0);
+        let rows_max = (landing_bytes.saturating_sub(4) / row_bytes).max(1);
+        let mut first_row = 0;
+        for piece in bytes.chunks((rows_max * row_bytes) as usize) {
+            self.rows_to(target, table, vec![place], first_row, piece).await?;
+            first_row += rows_max;
+        }
+        Ok(())
+    }
+
+    async fn rows_to(
+        &mut self,
+        target: UploadTarget<'_>,
+        matrix: MatrixId,
+        places: Vec<PagePlace>,
+        first_row: u64,
+        bytes: &[u8],
+    ) -> Result<(), GpuError> {
         let spec = &target.program.matrices[matrix.index()];
         let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0);
-        let rows = check(spec, row_bytes, first_row, bytes, target.buffers)?;
+        let end = places.iter().map(|place| place.first_row + place.rows).max().unwrap_or(0);
+        let rows = check(spec, row_bytes, first_row..end, bytes, target.buffers)?;
         let len = bytes.len() as u64;
         self.make_room(len, target.plan.bytes_of(BufferOwner::Staging).unwrap_or(0)).await?;
         write_padded(target.device, target.buffers.get(BufferOwner::Landing)?, bytes);
-        let pages: Vec<PageRange> =
-            target.plan.pages.iter().filter(|p| p.matrix == matrix).copied().collect();
         let mut last = None;
-        for page in pages {
-            let start = first_row.max(page.first_row);
-            let end = (first_row + rows).min(page.first_row + page.rows);
+        for place in places {
+            let start = first_row.max(place.first_row);
+            let end = (first_row + rows).min(place.first_row + place.rows);
             if start < end {
                 let record = repack::Params {
                     rows: (end - start) as u32,
                     landing_row: (start - first_row) as u32,
-                    first_row: (start - page.first_row) as u32,
+                    first_row: (start - place.first_row) as u32,
                     row_bytes: row_bytes as u32,
                     blocks: SlabLayout::for_columns(spec.columns).blocks,
                 };
-                last = Some(self.repack(&target, spec, page, record).await?);
+                last = Some(self.repack(&target, spec, place, record).await?);
             }
         }
         if let Some(index) = last {
@@ -111,7 +146,7 @@ impl Uploads {
         &self,
         target: &UploadTarget<'_>,
         spec: &MatrixSpec,
-        page: PageRange,
+        place: PagePlace,
         record: repack::Params,
     ) -> Result<wgpu::SubmissionIndex, GpuError> {
         let layout = SlabLayout::for_columns(spec.columns);
@@ -120,7 +155,7 @@ impl Uploads {
         let params = target.buffers.get(BufferOwner::Params)?;
         target.device.queue().write_buffer(params, self.record_offset, bytemuck::bytes_of(&record));
         // The planes at numbers 1..=4, behind the landing buffer.
-        let mut bound: Vec<Bound> = page_planes(target.buffers, spec.tensor_type, spec.columns, page)?
+        let mut bound: Vec<Bound> = page_planes(target.buffers, spec, place)?
             .into_iter()
             .map(|plane| Bound { number: plane.number + 1, ..plane })
             .collect();
@@ -145,7 +180,7 @@ impl Uploads {
 fn check(
     spec: &MatrixSpec,
     row_bytes: u64,
-    first_row: u64,
+    free: Range<u64>,
     bytes: &[u8],
     buffers: &Buffers,
 ) -> Result<u64, GpuError> {
@@ -160,8 +195,8 @@ fn check(
         return Err(failed(format!("at most {} bytes at once, got {len}", landing - 4)));
     }
     let rows = len / row_bytes;
-    if first_row.checked_add(rows).is_none_or(|end| end > spec.rows) {
-        return Err(failed(format!("rows {first_row}..{} of {}", first_row.saturating_add(rows), spec.rows)));
+    if free.start.checked_add(rows).is_none_or(|end| end > free.end) {
+        return Err(failed(format!("at most rows {free:?}, got {rows}")));
     }
     Ok(rows)
 }

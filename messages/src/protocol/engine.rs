@@ -7,7 +7,8 @@ use crate::control::{StepRecord, WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
 use crate::device::AdapterFacts;
 use crate::draft::{DEPTH_MAX, ORDERS, Width};
 use crate::error::{GenerateError, LoadError};
-use crate::plan::KvFormat;
+use crate::plan::{BATCH_TOKENS_MAX, Budget, GpuPlan, KvFormat};
+use crate::sampling::Sampling;
 
 /// Loads a model in place of the one before. The byte sources travel beside the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +19,24 @@ pub struct Load {
     pub batch_tokens: u32,
     /// Cache format.
     pub kv_format: KvFormat,
-    /// Most bytes on the device; `None` leaves the limit to the device.
-    pub budget_bytes: Option<u64>,
+    /// What it may take on the device; what does not fit streams through. `None` tries with all weights on
+    /// the device and falls back to [`Preset::Saver`](crate::plan::Preset) when the device refuses.
+    pub budget: Option<Budget>,
+    /// Bytes of host memory that keep pages between passes.
+    pub cache_bytes: u64,
+}
+
+impl Default for Load {
+    /// The longest batch, the smaller cache format, everything on the device.
+    fn default() -> Self {
+        Self {
+            context_len: None,
+            batch_tokens: BATCH_TOKENS_MAX,
+            kv_format: KvFormat::F16,
+            budget: None,
+            cache_bytes: 0,
+        }
+    }
 }
 
 /// The answer to [`Load`].
@@ -39,6 +56,10 @@ pub struct ModelLoaded {
     pub gpu_bytes: u64,
     /// Bytes read from the files.
     pub read_bytes: u64,
+    /// The plan that is obeyed.
+    pub plan: Rc<GpuPlan>,
+    /// True when the device refused a larger one.
+    pub was_reduced: bool,
 }
 
 impl Request for Load {
@@ -144,11 +165,13 @@ pub struct Generate {
     pub hash_logits: bool,
     /// Whether what the cache holds of an equal beginning is used.
     pub reuse_prefix: bool,
+    /// How tokens are chosen.
+    pub sampling: Rc<Sampling>,
 }
 
 impl Generate {
     /// With everything else at its default: the loaded batch, the longest windows, no drafts, no stop text,
-    /// no hash, the prefix reused.
+    /// no hash, the prefix reused, always the most likely token.
     pub fn new(prompt: Prompt, token_limit: u32) -> Self {
         Self {
             prompt,
@@ -160,6 +183,7 @@ impl Generate {
             stop: Vec::new(),
             hash_logits: false,
             reuse_prefix: true,
+            sampling: Rc::default(),
         }
     }
 }
@@ -248,6 +272,13 @@ pub enum GenerationEvent {
         /// Prompt tokens in the cache.
         done: u32,
         /// Prompt tokens in all.
+        total: u32,
+    },
+    /// A pass whose weights stream is this far.
+    Advanced {
+        /// Pages of it that are submitted.
+        done: u32,
+        /// Pages in all.
         total: u32,
     },
     /// The reply went on.

@@ -5,9 +5,10 @@
 use std::rc::Rc;
 
 use super::Request;
+use super::submitter::BeginDecode;
 use crate::device::AdapterFacts;
-use crate::error::LoadError;
-use crate::plan::{GpuPlan, KvFormat};
+use crate::error::{GenerateError, LoadError};
+use crate::plan::{Budget, GpuPlan, KvFormat};
 use crate::program::Program;
 
 /// Reads the header and writes the program; no weight is read.
@@ -36,15 +37,26 @@ pub struct PlanResidency {
     pub batch_tokens: u32,
     /// Cache format.
     pub kv_format: KvFormat,
-    /// Most bytes on the device.
-    pub budget_bytes: u64,
+    /// What the plan may take; `None` leaves all weights on the device.
+    pub budget: Option<Budget>,
+    /// Bytes of host memory that keep pages between passes.
+    pub cache_bytes: u64,
 }
 
 impl Request for PlanResidency {
-    type Reply = Result<Rc<GpuPlan>, LoadError>;
+    type Reply = Result<ResidencyPlanned, LoadError>;
 }
 
-/// Creates the planned buffers, uploads all weights and compiles the pipelines.
+/// The answer to [`PlanResidency`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResidencyPlanned {
+    /// The plan.
+    pub plan: Rc<GpuPlan>,
+    /// True when the device has refused a larger one.
+    pub was_reduced: bool,
+}
+
+/// Creates the planned buffers, uploads the weights that stay and compiles the pipelines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaceWeights;
 
@@ -59,6 +71,15 @@ pub struct WeightsPlaced {
 
 impl Request for PlaceWeights {
     type Reply = Result<WeightsPlaced, LoadError>;
+}
+
+/// Runs a request whose weights stream: begins it at the submitter and brings it the pages that it needs. The
+/// stream of its events travels beside the message; the answer comes when the run is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamDecode(pub BeginDecode);
+
+impl Request for StreamDecode {
+    type Reply = Result<(), GenerateError>;
 }
 
 /// Brings the placed model back after its device was lost: opens a device, creates the planned buffers and

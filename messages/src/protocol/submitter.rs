@@ -114,7 +114,53 @@ pub struct BeginDecode {
     pub width: Width,
 }
 
+impl BeginDecode {
+    /// Prompt batches that choose no token, and so do without the head: all but the last.
+    pub fn headless_batches(&self) -> usize {
+        self.tokens.len().div_ceil(self.chunk_tokens.max(1) as usize).saturating_sub(1)
+    }
+}
+
 impl Request for BeginDecode {
+    type Reply = Result<(), DeviceError>;
+}
+
+/// What a run whose weights stream wants of the pager; told on a stream that travels beside [`BeginDecode`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Demand {
+    /// Pages from this one on in the order of a pass, over and over. The first demand of every run.
+    Pages {
+        /// The first of them.
+        from: usize,
+    },
+    /// The rows of the embedding table of these tokens.
+    Rows(Vec<u32>),
+}
+
+/// Uploads rows of the page that a run's ring takes next. Answered when they are on their way, which waits
+/// for a free slot; at once when the run is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamRows {
+    /// For which run.
+    pub run: RunId,
+    /// The rows.
+    pub rows: UploadMatrix,
+}
+
+impl Request for StreamRows {
+    type Reply = Result<(), DeviceError>;
+}
+
+/// Uploads the embedding rows that a run demanded, in the order of its tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatherRows {
+    /// For which run.
+    pub run: RunId,
+    /// The rows, in file format.
+    pub bytes: SharedBytes,
+}
+
+impl Request for GatherRows {
     type Reply = Result<(), DeviceError>;
 }
 
@@ -133,6 +179,13 @@ impl Request for EndDecode {
 /// What a run tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEvent {
+    /// A pass whose weights stream is this far; left out when the engine cannot keep up.
+    PassAdvanced {
+        /// Pages of it that are submitted.
+        done: u32,
+        /// Pages in all.
+        total: u32,
+    },
     /// A prompt batch is in the cache.
     PromptEvaluated {
         /// Prompt tokens of the batch.

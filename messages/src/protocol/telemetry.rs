@@ -29,6 +29,22 @@ pub enum RecordSample {
         /// Microseconds from read to upload.
         elapsed_us: u64,
     },
+    /// A pass whose weights stream ended.
+    Pass {
+        /// Microseconds.
+        elapsed_us: u64,
+        /// Of these, how long there was nothing to submit because a page had not been read.
+        starved_us: u64,
+    },
+    /// The pages of a pass were read.
+    PassRead {
+        /// Bytes from the source.
+        read_bytes: u64,
+        /// Bytes that host memory had kept.
+        cached_bytes: u64,
+        /// Microseconds for which pages that had been read waited for a free slot.
+        waited_us: u64,
+    },
     /// A reply ended.
     Reply {
         /// Tokens of it.
@@ -58,6 +74,8 @@ pub struct SnapshotTaken {
     pub upload_us: HistogramSnapshot,
     /// Replies by microseconds to the first token.
     pub first_token_us: HistogramSnapshot,
+    /// Passes whose weights stream.
+    pub passes: PassTotals,
     /// Prompt tokens evaluated.
     pub prompt_tokens: u64,
     /// Tokens emitted.
@@ -72,6 +90,23 @@ pub struct SnapshotTaken {
     pub trace: Vec<(u64, RecordSample)>,
     /// Samples that the trace had to let go.
     pub overwritten_samples: u64,
+}
+
+/// Sums over passes whose weights stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PassTotals {
+    /// Passes.
+    pub count: u64,
+    /// Microseconds of all.
+    pub elapsed_us: u64,
+    /// Microseconds for which a pass waited for a page.
+    pub starved_us: u64,
+    /// Bytes from the source.
+    pub read_bytes: u64,
+    /// Bytes from host memory.
+    pub cached_bytes: u64,
+    /// Microseconds for which a page waited for a slot.
+    pub waited_us: u64,
 }
 
 /// Counts by powers of two.

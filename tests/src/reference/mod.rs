@@ -8,10 +8,12 @@ mod config;
 mod forward;
 mod math;
 mod rope;
+mod sampler;
 
 pub use config::{Config, LayerConfig};
 pub use math::{int8_round_trip, log_softmax};
 pub use rope::Rope;
+pub use sampler::{Draw, gumbel};
 
 use crate::blocks::BlockError;
 use crate::gguf::{GgufReader, ReadError};

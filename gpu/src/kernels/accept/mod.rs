@@ -21,6 +21,11 @@ pub enum Form {
     Tree = 2,
 }
 
+impl Form {
+    /// All of them, in order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Prompt, Self::Plain, Self::Tree];
+}
+
 /// `Params` of the shader.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]

@@ -14,9 +14,9 @@ fn wanted(rows: &[Vec<f32>], hash: bool) -> Vec<Wanted> {
     let slices = rows.iter().flat_map(|row| twin::slices(row, hash));
     slices
         .flat_map(|slice| match slice.best {
-            Some((value, id)) => [value.to_bits(), id, slice.hash, 0].map(Wanted::Bits),
-            // The value of a slice without ids is never read: its id says that there is none.
-            None => [Wanted::Anything, Wanted::Bits(u32::MAX), Wanted::Bits(0), Wanted::Bits(0)],
+            Some((value, id)) => [value.to_bits(), id, slice.hash, value.to_bits()].map(Wanted::Bits),
+            // No value is below that of a slice without ids.
+            None => [f32::MIN.to_bits(), u32::MAX, 0, f32::MIN.to_bits()].map(Wanted::Bits),
         })
         .collect()
 }

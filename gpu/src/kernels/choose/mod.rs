@@ -21,5 +21,15 @@ pub struct Params {
 }
 
 pub(super) fn shader() -> Result<Shader, RenderError> {
-    render("choose".into(), &["control", "choose"], context! {}, Vec::new())
+    render("choose".into(), &["control", "largest", "mix", "choose"], context! {}, Vec::new())
+}
+
+/// What the kernel leaves of a row, four words a slice: other kernels that choose are compared with it.
+#[cfg(test)]
+pub(super) fn slices(row: &[f32]) -> Vec<[u32; 4]> {
+    let words = |slice: twin::Slice| {
+        let (value, id) = slice.best.unwrap_or((f32::MIN, u32::MAX));
+        [value.to_bits(), id, slice.hash, value.to_bits()]
+    };
+    twin::slices(row, true).into_iter().map(words).collect()
 }

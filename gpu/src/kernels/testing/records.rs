@@ -5,8 +5,8 @@ use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use fanlight_messages::plan::KvFormat;
 
 use crate::kernels::{
-    Binding, Kernel, accept, activate, attention, choose, embed, fold, gemm, heads, matrix, normalize,
-    repack, scan,
+    Binding, Kernel, accept, activate, adjust, attention, choose, embed, fold, gemm, heads, matrix,
+    normalize, repack, sample, scan, weigh,
 };
 
 /// A member: name, offset and size in bytes.
@@ -49,6 +49,9 @@ fn declared(kernel: Kernel) -> Option<(Vec<Member>, usize)> {
 fn of_steps() -> Vec<(Kernel, (Vec<Member>, usize))> {
     vec![
         (Kernel::Choose, members!(choose::Params { len, hash })),
+        (Kernel::Adjust, members!(adjust::Params { len, hash, form })),
+        (Kernel::Weigh, members!(weigh::Params { len, pass_index, stage, level })),
+        (Kernel::Sample, members!(sample::Params { len, form, passes, stage })),
         (Kernel::Accept, members!(accept::Params { form })),
         (Kernel::Scan, members!(scan::Params { first, width })),
         (Kernel::Draft, members!(scan::Params { first, width })),

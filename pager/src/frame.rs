@@ -1,37 +1,46 @@
-//! The plan of a model whose weights all stay on the GPU.
+//! What a model takes on the device beside its weights, and the plan of both together.
 
 use fanlight_messages::control::CONTROL_BYTES;
 use fanlight_messages::draft::{ANCESTOR_BYTES, DRAFT_BYTES, MATCHES_BYTES, MEMORY_TOKENS, WIDTHS};
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::limits::{
     CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX, LANDING_BYTES,
-    PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS,
+    PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, UPLOAD_BYTES_MAX,
 };
 use fanlight_messages::plan::{
     ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
-    GpuPlan, PageRange, PlanRequest, TREE_ROWS,
+    GpuPlan, PageRange, PlanRequest, StreamPlan, TREE_ROWS,
 };
 use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopeId, ValueId};
+use fanlight_messages::sampling::{SAMPLING_BYTES, SELECTION_PASSES_MAX, SELECTION_ROW_WORDS};
 
 use crate::PlanError;
-use crate::pages::plan_pages;
+use crate::pages::repacked_bytes;
 
 /// f32 bytes.
 const FLOAT_BYTES: u64 = 4;
 /// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
 const VECTOR_ALIGNMENT: u32 = 4;
-/// Records besides those of the ops: the choice kernel's and the repack kernel's, the accept kernel's three
-/// forms, and the drafting kernels' widths.
-const FIXED_RECORDS: u64 = 2 + 3 + WIDTHS.len() as u64;
+/// Records besides those of the ops: the choice kernel's and the repack kernel's, three forms each of the
+/// kernels that adjust, sample and accept, the passes of a selection, and the drafting kernels' widths.
+const FIXED_RECORDS: u64 = 2 + 3 * 3 + SELECTION_PASSES_MAX as u64 + WIDTHS.len() as u64;
 
-/// Plans every buffer for running `program` with all weights resident.
+/// Everything of a plan but the weights.
+pub(crate) struct Frame {
+    pub request: PlanRequest,
+    pub cache_rows: u32,
+    pub batch_rows: u32,
+    pub partial_rows: u32,
+    pub kv_group_heads: Vec<u32>,
+    pub vector_offsets: Vec<u32>,
+    buffers: Vec<BufferPlan>,
+}
+
+/// Plans the buffers that running `program` takes beside its weights.
 ///
-/// The returned plan's request has `batch_tokens` lowered where a wider batch would not fit one binding, and
+/// The request comes back with `batch_tokens` lowered where a wider batch would not fit one binding, and
 /// `binding_bytes_max` capped at [`BINDING_BYTES_MAX`].
-///
-/// # Errors
-/// A [`PlanError`] that names what does not fit; no input panics or allocates without bound.
-pub fn plan_resident(program: &Program, request: PlanRequest) -> Result<GpuPlan, PlanError> {
+pub(crate) fn plan_frame(program: &Program, request: PlanRequest) -> Result<Frame, PlanError> {
     let limit = request.binding_bytes_max.min(BINDING_BYTES_MAX);
     let mut request = PlanRequest { binding_bytes_max: limit, ..request };
     check_request(program, &request)?;
@@ -43,7 +52,7 @@ pub fn plan_resident(program: &Program, request: PlanRequest) -> Result<GpuPlan,
         return Err(PlanError::LogitsRows { wanted: request.logits_rows, max: batch_rows });
     }
 
-    let (pages, mut buffers) = plan_pages(&program.matrices, limit)?;
+    let mut buffers = Vec::new();
     let (vector_offsets, vectors_bytes) = place_vectors(program)?;
     buffers.push(BufferPlan { owner: BufferOwner::Vectors, bytes: vectors_bytes });
     for (index, rope) in program.ropes.iter().enumerate() {
@@ -55,26 +64,80 @@ pub fn plan_resident(program: &Program, request: PlanRequest) -> Result<GpuPlan,
     let (partial_rows, partials_bytes) = plan_partials(program, cache_rows, batch_rows, limit)?;
     buffers.push(BufferPlan { owner: BufferOwner::AttentionPartials, bytes: partials_bytes });
     buffers.extend(draft_buffers(cache_rows));
-    buffers.extend(fixed_buffers(
-        &request,
-        batch_rows,
-        params_bytes(program, &pages, &kv_group_heads, partial_rows),
-    ));
+    buffers.extend(fixed_buffers(&request, batch_rows));
+    Ok(Frame { request, cache_rows, batch_rows, partial_rows, kv_group_heads, vector_offsets, buffers })
+}
 
-    if let Some(buffer) = buffers.iter().find(|buffer| buffer.bytes > limit) {
-        return Err(too_large(format!("{:?}", buffer.owner), buffer.bytes, limit));
+impl Frame {
+    /// The plan with these weights.
+    pub(crate) fn with_weights(self, program: &Program, weights: Weights) -> Result<GpuPlan, PlanError> {
+        let Weights { pages, stream } = weights;
+        let Self { request, cache_rows, batch_rows, partial_rows, kv_group_heads, vector_offsets, .. } = self;
+        let mut buffers: Vec<BufferPlan> = Vec::new();
+        for page in pages.iter().filter(|page| page.slot.is_none()) {
+            let bytes = repacked_bytes(&program.matrices[page.matrix.index()], page.rows);
+            buffers.push(BufferPlan { owner: page.owner(), bytes });
+        }
+        buffers.extend(self.buffers);
+        if let Some(stream) = &stream {
+            buffers.extend(stream_buffers(program, stream, batch_rows));
+        }
+        // No adapter binds less than a landing buffer; a pretended one gets smaller uploads.
+        let landing_bytes = landing_bytes(program, &pages).min(request.binding_bytes_max & !3);
+        // One upload is copied while the device works on the one before.
+        let staging_bytes = if stream.is_some() { 2 * landing_bytes } else { landing_bytes };
+        buffers.push(BufferPlan { owner: BufferOwner::Landing, bytes: landing_bytes });
+        buffers.push(BufferPlan { owner: BufferOwner::Staging, bytes: staging_bytes });
+        let bytes = params_bytes(program, &pages, &kv_group_heads, partial_rows);
+        buffers.push(BufferPlan { owner: BufferOwner::Params, bytes });
+        let is_bound = |buffer: &&BufferPlan| buffer.owner != BufferOwner::Staging;
+        let limit = request.binding_bytes_max;
+        if let Some(buffer) = buffers.iter().filter(is_bound).find(|buffer| buffer.bytes > limit) {
+            return Err(too_large(format!("{:?}", buffer.owner), buffer.bytes, limit));
+        }
+        buffers.retain(|buffer| buffer.bytes > 0);
+        Ok(GpuPlan {
+            request,
+            cache_rows,
+            batch_rows,
+            partial_rows,
+            kv_group_heads,
+            pages,
+            buffers,
+            vector_offsets,
+            stream,
+        })
     }
-    buffers.retain(|buffer| buffer.bytes > 0);
-    Ok(GpuPlan {
-        request,
-        cache_rows,
-        batch_rows,
-        partial_rows,
-        kv_group_heads,
-        pages,
-        buffers,
-        vector_offsets,
-    })
+}
+
+/// Bytes of the largest upload, and a word that the repack kernels read beyond it.
+fn landing_bytes(program: &Program, pages: &[PageRange]) -> u64 {
+    let file_bytes = |page: &PageRange| {
+        let spec = &program.matrices[page.matrix.index()];
+        let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0);
+        page.rows.saturating_mul(row_bytes)
+    };
+    let largest = pages.iter().map(file_bytes).max().unwrap_or(0);
+    (largest.min(UPLOAD_BYTES_MAX) + LANDING_BYTES - UPLOAD_BYTES_MAX).next_multiple_of(4)
+}
+
+/// Where the weights of a plan lie.
+pub(crate) struct Weights {
+    pub pages: Vec<PageRange>,
+    pub stream: Option<StreamPlan>,
+}
+
+/// The ring, and the rows of the embedding table that are read one by one.
+fn stream_buffers(program: &Program, stream: &StreamPlan, batch_rows: u32) -> Vec<BufferPlan> {
+    let slot = |slot| BufferPlan { owner: BufferOwner::Slot(slot), bytes: stream.slot_bytes };
+    let mut buffers: Vec<BufferPlan> = (0..stream.slots).map(slot).collect();
+    if let Some(table) = stream.gathers {
+        let bytes = repacked_bytes(&program.matrices[table.index()], u64::from(batch_rows));
+        buffers.push(BufferPlan { owner: BufferOwner::Gathered, bytes });
+        let bytes = u64::from(batch_rows) * 4;
+        buffers.push(BufferPlan { owner: BufferOwner::GatheredIndex, bytes });
+    }
+    buffers
 }
 
 fn too_large(what: String, wanted_bytes: u64, binding_bytes_max: u64) -> PlanError {
@@ -266,7 +329,8 @@ fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], 
         // The head has one record for the last row and one for all rows.
         .chain([&program.head, &program.head])
         .map(|op| match op {
-            Op::Embed { table, .. } => pages_of(*table),
+            // Gathered rows are one page.
+            Op::Embed { table, .. } => pages_of(*table).max(1),
             Op::Multiply { matrix, .. } => pages_of(*matrix),
             Op::Heads { layer, .. } => groups_of(*layer),
             Op::Attend { layer, .. } => (groups_of(*layer) + 1) * attention_records,
@@ -288,18 +352,16 @@ fn draft_buffers(cache_rows: u32) -> [BufferPlan; 4] {
 }
 
 /// Buffers whose size does not follow the model's shape.
-fn fixed_buffers(request: &PlanRequest, batch_rows: u32, params_bytes: u64) -> Vec<BufferPlan> {
+fn fixed_buffers(request: &PlanRequest, batch_rows: u32) -> Vec<BufferPlan> {
     let choice_bytes = u64::from(request.logits_rows) * CHOICE_SLICES * CHOICE_RECORD_BYTES;
-    // No adapter binds less than a landing buffer; a pretended one gets smaller uploads.
-    let landing_bytes = LANDING_BYTES.min(request.binding_bytes_max & !3);
+    let selection_bytes = u64::from(request.logits_rows) * u64::from(SELECTION_ROW_WORDS) * 4;
     let mut buffers = vec![
         BufferPlan { owner: BufferOwner::Tokens, bytes: u64::from(batch_rows) * 4 },
         BufferPlan { owner: BufferOwner::Control, bytes: CONTROL_BYTES },
         BufferPlan { owner: BufferOwner::ChoicePartials, bytes: choice_bytes },
+        BufferPlan { owner: BufferOwner::Sampling, bytes: SAMPLING_BYTES },
+        BufferPlan { owner: BufferOwner::Selection, bytes: selection_bytes },
         BufferPlan { owner: BufferOwner::Faults, bytes: FAULT_BYTES },
-        BufferPlan { owner: BufferOwner::Params, bytes: params_bytes },
-        BufferPlan { owner: BufferOwner::Landing, bytes: landing_bytes },
-        BufferPlan { owner: BufferOwner::Staging, bytes: landing_bytes },
     ];
     let readbacks = (0..READBACK_SLOTS).map(BufferOwner::Readback);
     buffers.extend(readbacks.map(|owner| BufferPlan { owner, bytes: CONTROL_BYTES }));

@@ -1,0 +1,278 @@
+//! A run whose weights stream: one pass after the other, each continued as its pages arrive.
+
+use std::rc::Rc;
+
+use futures::future::{Either, LocalBoxFuture, select};
+use futures::{FutureExt, pin_mut};
+
+use fanlight_messages::device::{PassWork, WindowReport};
+use fanlight_messages::draft::Width;
+use fanlight_messages::error::DeviceError;
+use fanlight_messages::limits::PASS_REPORT_US;
+use fanlight_messages::plan::GpuPlan;
+use fanlight_messages::protocol::submitter::{BeginDecode, Demand, GatherRows, RunEvent, StreamRows};
+use fanlight_messages::protocol::telemetry::RecordSample;
+
+use super::core::{RunCore, Submission};
+use super::run::{narrower, tell};
+use super::shell::{SubmitterLinks, SubmitterMail};
+use crate::backend::StreamedModel;
+use crate::kit::{Asked, Mailbox, Permit, StreamSender};
+
+/// Where a run tells what happens, and what it wants.
+pub(super) struct Told {
+    pub events: StreamSender<RunEvent>,
+    pub demands: StreamSender<Demand>,
+}
+
+/// How far the run is.
+enum Stage {
+    /// Between passes.
+    Idle,
+    /// The tokens of a step are read back, to tell which embedding rows it needs.
+    Drafting(LocalBoxFuture<'static, Result<Vec<u32>, DeviceError>>),
+    /// Embedding rows are on their way.
+    Gathering,
+    /// The pass runs as far as its pages have arrived.
+    Running,
+    /// All of it is submitted.
+    Reporting(LocalBoxFuture<'static, Result<WindowReport, DeviceError>>),
+}
+
+/// What the run waits for.
+enum Next {
+    Mail(Option<SubmitterMail>),
+    Tokens(Result<Vec<u32>, DeviceError>),
+    Report(Result<WindowReport, DeviceError>),
+    Place(Option<Permit<RunEvent>>),
+}
+
+struct Run<'a, M> {
+    model: &'a mut M,
+    begin: &'a BeginDecode,
+    plan: Rc<GpuPlan>,
+    told: Told,
+    links: &'a SubmitterLinks,
+    core: RunCore,
+    stage: Stage,
+    /// The piece under way, the width of its steps, and its place in the stream of events.
+    piece: Option<(Submission, Width, Permit<RunEvent>)>,
+    /// Rows that wait for a free slot.
+    waiting: Option<Asked<StreamRows>>,
+    /// Something arrived since the pass was last continued.
+    is_runnable: bool,
+    started_us: u64,
+    starved_since_us: Option<u64>,
+    starved_us: u64,
+    reported_us: u64,
+}
+
+/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop, which it
+/// does at the next page.
+pub(super) async fn run_streamed<M: StreamedModel>(
+    model: &mut M,
+    plan: Rc<GpuPlan>,
+    begin: &BeginDecode,
+    told: Told,
+    mailbox: &mut Mailbox<SubmitterMail>,
+    links: &SubmitterLinks,
+    mut control: impl FnMut(SubmitterMail) -> bool,
+) -> Result<(), DeviceError> {
+    model.prepare(begin.width, &begin.setup.sampling).await?;
+    model.begin(&begin.setup)?;
+    // Nothing may be submitted ahead of a pass: the next one waits for the same pages.
+    let core = RunCore::new(&BeginDecode { windows_in_flight: 1, ..begin.clone() });
+    let now_us = links.clock.now_us();
+    let mut run = Run {
+        model,
+        begin,
+        plan,
+        told,
+        links,
+        core,
+        stage: Stage::Idle,
+        piece: None,
+        waiting: None,
+        is_runnable: false,
+        started_us: now_us,
+        starved_since_us: None,
+        starved_us: 0,
+        reported_us: now_us,
+    };
+    run.demand(Demand::Pages { from: run.model.arriving_page() })?;
+    loop {
+        run.go_on().await?;
+        if run.is_over() {
+            return Ok(());
+        }
+        match run.next(mailbox).await {
+            Next::Mail(None) => return Ok(()),
+            Next::Mail(Some(SubmitterMail::Stream(asked))) => run.receive(asked),
+            Next::Mail(Some(SubmitterMail::Gather(asked))) => run.gather(asked).await?,
+            Next::Mail(Some(mail)) => {
+                if control(mail) {
+                    run.core.stop();
+                }
+            }
+            Next::Tokens(tokens) => {
+                run.demand(Demand::Rows(tokens?))?;
+                run.stage = Stage::Gathering;
+            }
+            Next::Report(report) => run.complete(report?),
+            Next::Place(Some(permit)) => run.start(permit)?,
+            // The engine is gone, and with it every use of the run.
+            Next::Place(None) => return Ok(()),
+        }
+    }
+}
+
+impl<M: StreamedModel> Run<'_, M> {
+    fn is_over(&self) -> bool {
+        match self.stage {
+            Stage::Idle => self.core.is_over(),
+            Stage::Reporting(_) => false,
+            // A pass that breaks off has committed nothing.
+            _ => self.core.is_stopped(),
+        }
+    }
+
+    fn demand(&self, demand: Demand) -> Result<(), DeviceError> {
+        let Some(place) = self.told.demands.try_reserve() else {
+            // Never full: there is one such demand per pass. The reader left because reading failed, and the
+            // end of the run is on its way.
+            return Ok(());
+        };
+        place.send(demand);
+        Ok(())
+    }
+
+    /// Does what needs no waiting but for the device.
+    async fn go_on(&mut self) -> Result<(), DeviceError> {
+        loop {
+            if matches!(self.stage, Stage::Running) && std::mem::take(&mut self.is_runnable) {
+                if let Some(report) = self.model.continue_pass()? {
+                    self.stage = Stage::Reporting(report.boxed_local());
+                    self.starved_since_us = None;
+                } else {
+                    self.starved_since_us = Some(self.links.clock.now_us());
+                    self.advance();
+                }
+            }
+            let Some(asked) = self.waiting.take_if(|asked| {
+                self.model.has_room(asked.request.rows.matrix, asked.request.rows.first_row)
+            }) else {
+                return Ok(());
+            };
+            let rows = &asked.request.rows;
+            let uploaded = self.model.upload_matrix(rows.matrix, rows.first_row, &rows.bytes).await;
+            asked.reply.send(uploaded.clone());
+            uploaded?;
+            self.is_runnable = true;
+        }
+    }
+
+    /// Tells how far the pass is, when that was not told for a while and the engine has room.
+    fn advance(&mut self) {
+        let now_us = self.links.clock.now_us();
+        let total = self.plan.stream.as_ref().map_or(0, |stream| stream.pages.len());
+        if total == 0 || now_us.saturating_sub(self.reported_us) < PASS_REPORT_US {
+            return;
+        }
+        if let Some(place) = self.told.events.try_reserve() {
+            self.reported_us = now_us;
+            // The page that arrives is the first one that is missing, or ahead of it by the ring's slots.
+            let done = self.model.arriving_page() as u32;
+            place.send(RunEvent::PassAdvanced { done, total: total as u32 });
+        }
+    }
+
+    fn receive(&mut self, asked: Asked<StreamRows>) {
+        if asked.request.run != self.begin.run {
+            return asked.reply.send(Ok(()));
+        }
+        if let Some(since_us) = self.starved_since_us.take() {
+            self.starved_us += self.links.clock.now_us().saturating_sub(since_us);
+        }
+        // The pager sends the next rows only after these; were there others, their asker hears that they are gone.
+        self.waiting = Some(asked);
+    }
+
+    async fn gather(&mut self, asked: Asked<GatherRows>) -> Result<(), DeviceError> {
+        if asked.request.run != self.begin.run || !matches!(self.stage, Stage::Gathering) {
+            asked.reply.send(Ok(()));
+            return Ok(());
+        }
+        let uploaded = self.model.upload_gathered(&asked.request.bytes).await;
+        asked.reply.send(uploaded.clone());
+        uploaded?;
+        self.start_pass()
+    }
+
+    /// Begins the next piece.
+    fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
+        let plan = self.links.plan.get();
+        let Some(piece) = self.core.next_submission(1) else { return Ok(()) };
+        let width = narrower(plan.width, self.begin.width);
+        self.started_us = self.links.clock.now_us();
+        self.starved_us = 0;
+        let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers.is_some());
+        let tokens = match &piece {
+            Submission::Prompt { range, .. } => Some(self.begin.tokens[range.clone()].to_vec()),
+            Submission::Window { .. } => None,
+        };
+        self.piece = Some((piece, width, permit));
+        match tokens {
+            _ if !gathers => self.start_pass(),
+            Some(tokens) => {
+                self.stage = Stage::Gathering;
+                self.demand(Demand::Rows(tokens))
+            }
+            None => {
+                self.stage = Stage::Drafting(self.model.draft(width)?.boxed_local());
+                Ok(())
+            }
+        }
+    }
+
+    fn start_pass(&mut self) -> Result<(), DeviceError> {
+        let Some((piece, width, _)) = &self.piece else { return Ok(()) };
+        self.model.start_pass(match piece {
+            Submission::Prompt { base, range, choose } => {
+                PassWork::Prompt { base: *base, tokens: &self.begin.tokens[range.clone()], choose: *choose }
+            }
+            Submission::Window { .. } => PassWork::Step(*width),
+        })?;
+        self.stage = Stage::Running;
+        self.is_runnable = true;
+        Ok(())
+    }
+
+    fn complete(&mut self, report: WindowReport) {
+        self.stage = Stage::Idle;
+        let elapsed_us = self.links.clock.now_us().saturating_sub(self.started_us);
+        let Some((_, _, permit)) = self.piece.take() else { return };
+        self.links.record(RecordSample::Pass { elapsed_us, starved_us: self.starved_us });
+        if let Some(done) = self.core.complete(report, elapsed_us) {
+            tell(done, elapsed_us, self.links, permit);
+        }
+    }
+
+    async fn next(&mut self, mailbox: &mut Mailbox<SubmitterMail>) -> Next {
+        let wants_place = matches!(self.stage, Stage::Idle) && self.core.wants_submission();
+        let (stage, events) = (&mut self.stage, &self.told.events);
+        let progress = async {
+            match stage {
+                Stage::Drafting(tokens) => Next::Tokens(tokens.await),
+                Stage::Reporting(report) => Next::Report(report.await),
+                Stage::Idle if wants_place => Next::Place(events.reserve().await.ok()),
+                _ => std::future::pending().await,
+            }
+        };
+        let mail = mailbox.next();
+        pin_mut!(mail, progress);
+        match select(mail, progress).await {
+            Either::Left((mail, _)) => Next::Mail(mail),
+            Either::Right((next, _)) => next,
+        }
+    }
+}

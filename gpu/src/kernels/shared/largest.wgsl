@@ -1,0 +1,25 @@
+// The largest value among a workgroup's threads and its id, ties to the lowest id, and the sum of their
+// hashes: in slot 0 after `gather`.
+var<workgroup> best_value: array<f32, 256>;
+var<workgroup> best_id: array<u32, 256>;
+var<workgroup> hashes: array<u32, 256>;
+
+fn gather(t: u32, value: f32, id: u32, hash: u32) {
+  best_value[t] = value;
+  best_id[t] = id;
+  hashes[t] = hash;
+  workgroupBarrier();
+  for (var k = 0u; k < 8u; k++) {
+    let stride = 128u >> k;
+    if (t < stride) {
+      let other = t + stride;
+      let tied = best_value[other] == best_value[t] && best_id[other] < best_id[t];
+      if (best_value[other] > best_value[t] || tied) {
+        best_value[t] = best_value[other];
+        best_id[t] = best_id[other];
+      }
+      hashes[t] = hashes[t] + hashes[other];
+    }
+    workgroupBarrier();
+  }
+}

@@ -1,0 +1,76 @@
+//! Sampling on the command line: what is drawn, that speculation changes none of it, and what is refused.
+
+use super::{fanlight, file, model, refusal, run_json};
+
+const ALL_ON: [&str; 20] = [
+    "--temperature",
+    "0.8",
+    "--top-k",
+    "50",
+    "--top-p",
+    "0.95",
+    "--min-p",
+    "0.01",
+    "--repeat-penalty",
+    "1.1",
+    "--frequency-penalty",
+    "0.1",
+    "--presence-penalty",
+    "0.1",
+    "--logit-bias",
+    "5=1.5",
+    "--logit-bias",
+    "9=-10000",
+    "--seed",
+    "42",
+];
+
+#[test]
+fn a_drawn_reply_is_the_same_at_every_width_and_says_its_seed() {
+    let path = file("sampling.gguf", &model().to_bytes());
+    let last = |options: &[&str]| run_json(&path, options).pop().unwrap();
+    let drawn = last(&ALL_ON);
+    assert_eq!(drawn["seed"], 42);
+    assert!(!drawn["output_ids"].as_array().unwrap().contains(&9.into()), "a banned token: {drawn}");
+    let wide = last(&[&ALL_ON[..], &["--width", "8", "--window", "2"]].concat());
+    for key in ["finish", "output_ids", "text", "logits_hash"] {
+        assert_eq!(wide[key], drawn[key], "{key}");
+    }
+    let greedy = last(&[]);
+    assert!(greedy["seed"].is_null(), "{greedy}");
+    assert_ne!(greedy["output_ids"], drawn["output_ids"]);
+    // Report F08: without a seed another one each time, which can be asked for again.
+    let hot = ["--temperature", "3"];
+    let (one, two) = (last(&hot), last(&hot));
+    assert_ne!(one["seed"], two["seed"]);
+    let again = last(&[&hot[..], &["--seed", &one["seed"].to_string()]].concat());
+    assert_eq!(again["output_ids"], one["output_ids"]);
+}
+
+/// Report F06: values that make no sense are refused in one line, before anything is loaded.
+#[test]
+fn f06_values_outside_their_range_are_refused() {
+    let path = file("sampling-refused.gguf", &model().to_bytes());
+    let refused = |option: &str, value: &str| refusal("run", &path, &["--raw", "-p", "sea", option, value]);
+    for (option, value, wanted) in [
+        ("--temperature", "-1", "0, or 1e-9 to 100"),
+        ("--temperature", "NaN", "temperature of NaN"),
+        ("--temperature", "1e9", "temperature of 1000000000"),
+        ("--top-p", "1.5", "top-p of 1.5"),
+        ("--min-p", "-0.1", "min-p of -0.1"),
+        ("--repeat-penalty", "0", "repetition penalty of 0"),
+        ("--frequency-penalty", "3", "frequency penalty of 3"),
+        ("--presence-penalty", "inf", "presence penalty of inf"),
+        ("--logit-bias", "1=1e9", "logit bias of 1000000000"),
+        ("--logit-bias", "99999999=1", "logit bias for token of 99999999"),
+    ] {
+        let line = refused(option, value);
+        assert!(line.contains(wanted), "{option} {value}: {line}");
+    }
+    for (option, value) in [("--top-k", "-1"), ("--seed", "-1"), ("--seed", "18446744073709551616")] {
+        let output = fanlight("run", &path, &["-p", "sea", &format!("{option}={value}")]);
+        assert_eq!(output.status.code(), Some(2), "{option} {value}");
+    }
+    let bias = fanlight("run", &path, &["-p", "sea", "--logit-bias", "five"]);
+    assert!(String::from_utf8(bias.stderr).unwrap().contains("ID=BIAS is wanted"));
+}

@@ -1,5 +1,5 @@
-// The packed package in pages of others: as plain modules, through Vite and through esbuild. Each page loads a
-// model with its own copy of the worker and generates a token.
+// The packed package in pages of others: as plain modules, through Vite and through esbuild. Each page loads
+// a model with its own copy of the worker and generates a token.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -38,7 +38,13 @@ before(async () => {
   });
   const [{ filename, files }] = JSON.parse(packed);
   const names = files.map(({ path: name }) => name);
-  for (const name of ["dist/index.js", "dist/index.d.ts", "dist/worker.js", "dist/fanlight_bg.wasm", "README.md"]) {
+  for (const name of [
+    "dist/index.js",
+    "dist/index.d.ts",
+    "dist/worker.js",
+    "dist/fanlight_bg.wasm",
+    "README.md",
+  ]) {
     assert.ok(names.includes(name), `${name} is packed`);
   }
   execFileSync("tar", ["-xzf", path.join(folder, filename), "-C", unpacked, "--strip-components=1"]);
@@ -71,7 +77,10 @@ function site(name, files) {
 }
 
 test("plain modules, without a bundler", async () => {
-  const place = site("plain", { "index.html": html("./page.js"), "page.js": script("", "./fanlight/index.js") });
+  const place = site("plain", {
+    "index.html": html("./page.js"),
+    "page.js": script("", "./fanlight/index.js"),
+  });
   fs.cpSync(path.join(unpacked, "dist"), path.join(place, "fanlight"), { recursive: true });
   await generates(place);
 });

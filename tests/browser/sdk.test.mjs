@@ -214,6 +214,67 @@ test("f05: the same prompt gives the same reply, cold, warm and after others", a
   assert.deepEqual(cold.ids, one.ids);
 });
 
+test("f06, f08: an equal seed gives an equal reply, cold or warm, and impossible values are refused", async () => {
+  const found = await visit.run(async () => {
+    const ask = (options) => engine.generate({ prompt: "the light" }, { maxTokens: 12, ...options }).text();
+    const drawn = { temperature: 2, seed: 42 };
+    await engine.reset();
+    const same = [await ask(drawn), await ask(drawn)];
+    await engine.reset();
+    same.push(await ask(drawn));
+    const others = [
+      await ask({ temperature: 2 }),
+      await ask({ temperature: 2 }),
+      await ask({ ...drawn, seed: 0 }),
+    ];
+    const greedy = [await ask({}), await ask({ temperature: 0, topK: 0, topP: 1, seed: 3 })];
+    const first = async (options) => {
+      const all = await events(engine.generate({ prompt: "the light" }, { maxTokens: 1, ...options }));
+      return all.find(({ type }) => type === "token").ids[0];
+    };
+    const likely = await first({});
+    const banned = [likely, await first({ logitBias: { [likely]: -10_000 } })];
+    const wrong = [
+      { temperature: -1 },
+      { temperature: Number.NaN },
+      { topP: 1.5 },
+      { topK: -1 },
+      { minP: 2 },
+      { repeatPenalty: 0 },
+      { seed: -1 },
+      { seed: 2 ** 53 },
+      { logitBias: { x: 1 } },
+    ];
+    const refused = [];
+    for (const options of wrong) refused.push((await outcome(ask(options))).code);
+    return { same, others, greedy, banned, refused };
+  });
+  assert.equal(new Set(found.same).size, 1);
+  assert.equal(new Set([...found.others, found.same[0]]).size, 4);
+  assert.equal(found.greedy[0], found.greedy[1]);
+  assert.notEqual(found.banned[0], found.banned[1]);
+  assert.ok(
+    found.refused.every((code) => code === "request"),
+    found.refused.join(" "),
+  );
+});
+
+test("what a model may take is planned, and refused where it cannot be met", async () => {
+  const found = await visit.run(async (from) => {
+    const look = (options) => outcome(engine.inspect(from, { contextLength: 512, ...options }));
+    const [lite, small, both] = [
+      await look({ preset: "lite" }),
+      await look({ budgetMiB: 1 }),
+      await look({ preset: "lite", budgetMiB: 100 }),
+    ];
+    return { lite: lite.value.plan, small: small.value.problem?.code, both: both.code };
+  }, url);
+  assert.equal(found.lite.batchSize, 8);
+  assert.equal(found.lite.isStreamed, false);
+  assert.equal(found.small, "gpu-memory");
+  assert.equal(found.both, "request");
+});
+
 test("the client of OpenAI's own package is served without a network", async () => {
   const found = await visit.run(async () => {
     const { default: OpenAI } = await import("/models/openai.js");
@@ -227,6 +288,7 @@ test("the client of OpenAI's own package is served without a network", async () 
     const request = {
       model: "tiny llama",
       max_tokens: 10,
+      seed: 7,
       messages: [
         { role: "developer", content: "Be brief." },
         { role: "user", content: [{ type: "text", text: "the light" }] },

@@ -1,6 +1,6 @@
 // Asking and answering: what is sent to the model, what comes back, and where it is kept.
 
-import { FanlightError, type Generation } from "fanlight";
+import { FanlightError, type GenerateOptions, type Generation } from "fanlight";
 
 import {
   messages,
@@ -113,7 +113,7 @@ function answer(question: string): Promise<boolean> {
       const writer = begin(reply.id);
       try {
         const told = await fitted(state.current.value, question);
-        const generation = running().generate(told, { maxTokens: state.settings.value.maxTokens });
+        const generation = running().generate(told, replyOptions());
         put(withEntry(state.current.value, reply, Date.now()));
         await read(generation, reply.id, writer);
       } catch (failure) {
@@ -129,6 +129,7 @@ function answer(question: string): Promise<boolean> {
       } finally {
         writer.end();
         state.live.value = null;
+        state.pass.value = null;
         await keep(state.current.value);
       }
     },
@@ -136,11 +137,20 @@ function answer(question: string): Promise<boolean> {
   );
 }
 
+/** What the settings say about answers. */
+function replyOptions(): GenerateOptions {
+  const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = state.settings.value;
+  const options: GenerateOptions = { maxTokens, temperature, topP, topK, minP, repeatPenalty };
+  if (seed.trim() !== "") options.seed = Number(seed);
+  return options;
+}
+
 /** Reads an answer to its end; it is read as fast as it can be shown. */
 async function read(generation: Generation, id: string, writer: Writer): Promise<void> {
   for await (const event of generation) {
     if (event.type === "text") await writer.append(event.delta);
     else if (event.type === "stats") state.live.value = event.stats;
+    else if (event.type === "progress") state.pass.value = event;
     else if (event.type === "warning") {
       state.notice.value = { kind: "note", title: "Please note", text: event.warning.message };
     } else if (event.type === "done") {

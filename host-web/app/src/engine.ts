@@ -1,6 +1,7 @@
 // The engine of the page: opening the GPU, choosing, loading and checking.
 
-import { Fanlight, FanlightError, hub, type EngineEvent, type ModelSource } from "fanlight";
+import { Fanlight, FanlightError, hub } from "fanlight";
+import type { EngineEvent, ModelOptions, ModelSource } from "fanlight";
 
 import { sentence, title } from "./format.js";
 import * as state from "./state.js";
@@ -102,12 +103,18 @@ export function nameOf(url: string): string {
   return decodeURIComponent(new URL(url).pathname.split("/").at(-1) ?? "") || url;
 }
 
+/** What the settings say about the next load. */
+export function modelOptions(): ModelOptions {
+  const { contextLength, memory, budgetMiB } = state.settings.value;
+  if (memory === "all") return { contextLength };
+  return memory === "custom" ? { contextLength, budgetMiB } : { contextLength, preset: memory };
+}
+
 /** Looks into a model and shows its card. */
 export async function choose(from: NamedSource): Promise<void> {
   state.chosen.value = null;
   await during("inspecting", async () => {
-    const { contextLength } = state.settings.value;
-    const inspection = await running().inspect(from.source, { contextLength });
+    const inspection = await running().inspect(from.source, modelOptions());
     state.chosen.value = { ...from, inspection };
   });
 }
@@ -129,12 +136,12 @@ export async function load(from: NamedSource): Promise<void> {
     "loading",
     async () => {
       state.source.value = from;
-      const { contextLength } = state.settings.value;
       state.pace.value = { progress: { phase: "header" }, perSecond: null };
       sessionStorage.setItem(UNFINISHED, from.name);
       try {
         const onProgress = measured();
-        await running().load(from.source, { contextLength, onProgress });
+        await running().load(from.source, { ...modelOptions(), onProgress });
+        state.loadedWith.value = JSON.stringify(modelOptions());
         state.chosen.value = null;
         state.panel.value = "none";
       } finally {
@@ -181,6 +188,41 @@ export async function check(scope: "whole" | "cover", told: (text: string) => vo
     verdict = await running().verify(scope, (progress) => {
       if (progress.phase === "pipelines") told(`${progress.done} of ${progress.total} groups compared`);
     });
+  });
+  return verdict;
+}
+
+/**
+ * Of each preset, whether the loaded model says the same two tokens with it as with everything on the GPU.
+ */
+export type PresetVerdict = { name: string; text: string; isEqual: boolean }[];
+
+const PRESETS = ["fast", "saver", "lite"] as const;
+
+/** Loads the model with each preset and lets it say two tokens; they must be the same. */
+export async function comparePresets(told: (text: string) => void): Promise<PresetVerdict | null> {
+  const from = state.source.value;
+  if (!from) return null;
+  let verdict: PresetVerdict | null = null;
+  await during("checking", async () => {
+    const { contextLength } = state.settings.value;
+    const say = async (name: string, options: ModelOptions): Promise<string> => {
+      told(`Loading with ${name}`);
+      await running().load(from.source, { contextLength, ...options });
+      return await running().generate({ prompt: "The light of the house" }, { maxTokens: 2 }).text();
+    };
+    try {
+      const wanted = await say("everything on the GPU", {});
+      const found: PresetVerdict = [];
+      for (const preset of PRESETS) {
+        const text = await say(`preset ${preset}`, { preset });
+        found.push({ name: preset, text, isEqual: text === wanted });
+      }
+      verdict = found;
+    } finally {
+      told("Loading as before");
+      await running().load(from.source, modelOptions());
+    }
   });
   return verdict;
 }

@@ -51,6 +51,8 @@ export const chosen = signal<(NamedSource & { inspection: Inspection }) | null>(
 export const model = signal<ModelInfo | null>(null);
 /** Where the model came from that was loaded last. */
 export const source = signal<NamedSource | null>(null);
+/** The options that it was loaded with, as JSON. */
+export const loadedWith = signal("");
 export const pace = signal<Pace | null>(null);
 
 export const settings = signal<Settings>(readSettings());
@@ -58,6 +60,8 @@ export const conversations = signal<Conversation[]>([]);
 export const current = signal<Conversation>(newConversation(Date.now()));
 /** Numbers of the answer that is being written. */
 export const live = signal<GenerationStats | null>(null);
+/** Of a model whose weights stream, how far the pass at hand is. */
+export const pass = signal<{ done: number; total: number } | null>(null);
 /** What is typed into the composer. */
 export const draft = signal("");
 

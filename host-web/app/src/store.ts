@@ -9,6 +9,16 @@ const VERSION = 1;
 export interface Settings {
   /** Tokens of the context at the next load. */
   contextLength: number;
+  /** What the model may take on the GPU: all that it needs, a preset, or as many MiB as `budgetMiB` says. */
+  memory: "all" | "fast" | "saver" | "lite" | "custom";
+  budgetMiB: number;
+  /** How tokens are chosen; the seed is a number or empty for another one each time. */
+  temperature: number;
+  topP: number;
+  topK: number;
+  minP: number;
+  repeatPenalty: number;
+  seed: string;
   /** Most tokens of an answer. */
   maxTokens: number;
   /** Instructions to the model. */
@@ -22,6 +32,14 @@ export type Theme = "auto" | "light" | "dark";
 
 export const DEFAULTS: Settings = {
   contextLength: 4096,
+  memory: "all",
+  budgetMiB: 2048,
+  temperature: 0.7,
+  topP: 0.95,
+  topK: 0,
+  minP: 0,
+  repeatPenalty: 1,
+  seed: "",
   maxTokens: 512,
   system: "",
   keeps: true,

@@ -157,6 +157,10 @@ export class Fanlight {
       signal,
     );
     this.setLoaded({ info, key, reload, isThere: true });
+    if (info.wasReduced) {
+      const message = "the GPU could not hold the whole model: its weights stream through, which is slower";
+      this.emit({ type: "warning", warning: { code: "reduced", message } });
+    }
     return info;
   }
 

@@ -34,6 +34,8 @@ export type GenerationEvent = { seq: number } & (
   /** Text to append; whole characters only. */
   | { type: "text"; delta: string }
   | { type: "stats"; stats: GenerationStats }
+  /** Of a model whose weights stream: pages of the pass at hand that went through the GPU. */
+  | { type: "progress"; done: number; total: number }
   | { type: "warning"; warning: Warning }
   /** The reply broke off; reading on throws the error. */
   | { type: "error"; error: FanlightError | DOMException }
@@ -91,6 +93,8 @@ class Account {
       case "prefilled":
         stats.prefilledTokens = event.done;
         return [this.tell()];
+      case "advanced":
+        return [{ type: "progress", done: event.done, total: event.total }];
       case "tokens":
         return this.tokens(event.ids, event.text);
       case "resumed":

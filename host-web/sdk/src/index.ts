@@ -15,6 +15,6 @@ export type {
 } from "./openai.js";
 export type { Adapter, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
 export { MAX_TOKENS_DEFAULT } from "./requests.js";
-export type { GenerateOptions, Message, PlainPrompt, PromptInput } from "./requests.js";
+export type { GenerateOptions, Message, PlainPrompt, PromptInput, SamplingOptions } from "./requests.js";
 export { findModels, hub } from "./sources.js";
 export type { FileSource, FoundModel, ModelSource, UrlSource } from "./sources.js";

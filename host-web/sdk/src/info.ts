@@ -19,6 +19,8 @@ export interface Plan {
   contextLength: number;
   batchSize: number;
   kvType: "f16" | "f32";
+  /** Whether weights stream through the GPU, because not all of them fit. */
+  isStreamed: boolean;
 }
 
 /** What the header of a model says. */
@@ -49,6 +51,8 @@ export interface ModelInfo extends ModelDescription {
   vocabularySize: number;
   /** Bytes of its buffers on the GPU. */
   gpuBytes: number;
+  /** Whether the GPU refused to hold all of it, so that weights stream through. */
+  wasReduced: boolean;
   /** Bytes of weights that were read. */
   readBytes: number;
 }
@@ -58,8 +62,16 @@ export interface ModelOptions {
   contextLength?: number;
   /** Format of the cache of keys and values; `f16`. */
   kvType?: "f16" | "f32";
-  /** Prompt tokens per batch, 1 to 512; 512. */
+  /** Prompt tokens per batch, 1 to 512; 512, or less with a preset or budget. */
   batchSize?: number;
+  /**
+   * What the model may take on the GPU: `lite` 512 MiB, `saver` 2 GiB, `fast` 6 GiB. What does not fit
+   * streams through, which is slower and gives the same text. Without it everything is on the GPU, or `saver`
+   * applies where the GPU refuses.
+   */
+  preset?: "lite" | "saver" | "fast";
+  /** The same in MiB, instead of a preset. */
+  budgetMiB?: number;
 }
 
 /** How far a load is. Bytes for `weights` and `check`, pipelines for `pipelines`. */
@@ -71,6 +83,8 @@ export function wireOptions(options: ModelOptions, sha256: string[]): WireOption
   if (options.contextLength !== undefined) wire.contextLen = whole("contextLength", options.contextLength);
   if (options.kvType !== undefined) wire.kvType = options.kvType;
   if (options.batchSize !== undefined) wire.batchTokens = whole("batchSize", options.batchSize);
+  if (options.preset !== undefined) wire.preset = options.preset;
+  if (options.budgetMiB !== undefined) wire.budgetMib = whole("budgetMiB", options.budgetMiB);
   if (sha256.length > 0) wire.sha256 = sha256;
   return wire;
 }
@@ -82,8 +96,8 @@ export function whole(name: string, value: number): number {
 }
 
 function planOf(plan: MemoryPlan): Plan {
-  const { gpuBytes, weightBytes, kvBytes, contextLen, batchTokens, kvType } = plan;
-  return { gpuBytes, weightBytes, kvBytes, contextLength: contextLen, batchSize: batchTokens, kvType };
+  const { contextLen, batchTokens, ...rest } = plan;
+  return { ...rest, contextLength: contextLen, batchSize: batchTokens };
 }
 
 function describe(head: ModelHead): ModelDescription {
@@ -103,6 +117,7 @@ export function infoOf(card: ModelCard): ModelInfo {
     contextLength: card.contextLen,
     vocabularySize: card.vocabularyLen,
     gpuBytes: card.gpuBytes,
+    wasReduced: card.wasReduced,
     readBytes: card.readBytes,
   };
 }

@@ -15,6 +15,12 @@ export interface ChatCompletionRequest {
   max_tokens?: number | null;
   max_completion_tokens?: number | null;
   stop?: string | string[] | null;
+  temperature?: number | null;
+  top_p?: number | null;
+  frequency_penalty?: number | null;
+  presence_penalty?: number | null;
+  logit_bias?: Record<string, number> | null;
+  seed?: number | null;
   [other: string]: unknown;
 }
 
@@ -75,6 +81,12 @@ const KNOWN: ReadonlySet<string> = new Set([
   "max_tokens",
   "max_completion_tokens",
   "stop",
+  "temperature",
+  "top_p",
+  "frequency_penalty",
+  "presence_penalty",
+  "logit_bias",
+  "seed",
   "user",
   "metadata",
   "store",
@@ -86,10 +98,6 @@ const KNOWN: ReadonlySet<string> = new Set([
 /** Values at which a parameter asks for nothing that is not done anyway. */
 const HARMLESS: Readonly<Record<string, readonly unknown[]>> = {
   n: [1],
-  temperature: [0],
-  top_p: [1],
-  frequency_penalty: [0],
-  presence_penalty: [0],
   logprobs: [false],
   parallel_tool_calls: [true, false],
   tool_choice: ["none"],
@@ -133,6 +141,21 @@ function messagesOf(request: ChatCompletionRequest): Message[] {
   });
 }
 
+/** A temperature is 1 where nothing is said, as in the interface that this follows. */
+function optionsOf(request: ChatCompletionRequest): GenerateOptions {
+  const options: GenerateOptions = { temperature: request.temperature ?? 1 };
+  const limit = request.max_completion_tokens ?? request.max_tokens;
+  if (typeof limit === "number") options.maxTokens = limit;
+  if (request.stop !== undefined && request.stop !== null) options.stop = request.stop;
+  const { top_p: topP, frequency_penalty: frequency, presence_penalty: presence } = request;
+  if (typeof topP === "number") options.topP = topP;
+  if (typeof frequency === "number") options.frequencyPenalty = frequency;
+  if (typeof presence === "number") options.presencePenalty = presence;
+  if (request.logit_bias) options.logitBias = request.logit_bias;
+  if (typeof request.seed === "number") options.seed = request.seed;
+  return options;
+}
+
 function usageOf(stats: GenerationStats): Usage {
   const { promptTokens, tokens, reusedTokens } = stats;
   return {
@@ -171,10 +194,7 @@ export class Completions {
     { signal }: { signal?: AbortSignal } = {},
   ): Promise<ChatCompletion | ChatCompletionStream> {
     checkParameters(request);
-    const options: GenerateOptions = {};
-    const limit = request.max_completion_tokens ?? request.max_tokens;
-    if (typeof limit === "number") options.maxTokens = limit;
-    if (request.stop !== undefined && request.stop !== null) options.stop = request.stop;
+    const options = optionsOf(request);
     const controller = new AbortController();
     options.signal = signal ? AbortSignal.any([signal, controller.signal]) : controller.signal;
     const generation = this.engine.generate(messagesOf(request), options);

@@ -19,7 +19,29 @@ export interface PlainPrompt {
 /** A conversation, oldest message first, or plain text. */
 export type PromptInput = readonly Message[] | PlainPrompt;
 
-export interface GenerateOptions {
+/** How tokens are chosen; without any of it the most likely one is taken. The engine checks the ranges. */
+export interface SamplingOptions {
+  /** 0 takes the most likely token; above, to 100, tokens are drawn; 0. */
+  temperature?: number;
+  /** Draw among this many most likely tokens; 0 for all. */
+  topK?: number;
+  /** Draw among the most likely tokens whose probabilities reach this sum, 0 to 1; 1. */
+  topP?: number;
+  /** Draw among tokens at least this part as likely as the most likely one, 0 to 1; 0. */
+  minP?: number;
+  /** Divides logits of tokens that were among the last 64 where positive, else multiplies them; 1. */
+  repeatPenalty?: number;
+  /** Lowers a token's logit for each time that the reply has it, -2 to 2; 0. */
+  frequencyPenalty?: number;
+  /** Lowers a token's logit once the reply has it, -2 to 2; 0. */
+  presencePenalty?: number;
+  /** What is added to the logits of tokens, by id; -10,000 to 10,000. */
+  logitBias?: Readonly<Record<string, number>> | ReadonlyMap<number, number>;
+  /** Whole number from 0 to 2^53 - 1: an equal seed and prompt give an equal reply. Another one each time. */
+  seed?: number;
+}
+
+export interface GenerateOptions extends SamplingOptions {
   /** Most tokens of the reply, 1 to 32,768; 512. */
   maxTokens?: number;
   /** Texts that end the reply where they first occur; at most 16. */
@@ -58,6 +80,41 @@ function isChat(input: PromptInput): input is readonly Message[] {
   return Array.isArray(input);
 }
 
+const PLAIN_NUMBERS = [
+  "temperature",
+  "topP",
+  "minP",
+  "repeatPenalty",
+  "frequencyPenalty",
+  "presencePenalty",
+] as const;
+
+function number(name: string, value: unknown): number {
+  if (typeof value === "number" && Number.isFinite(value)) return value;
+  throw new FanlightError("request", `${name} of ${String(value)} was given, a number is needed`);
+}
+
+function addSampling(request: ReplyRequest, options: SamplingOptions): void {
+  for (const name of PLAIN_NUMBERS) {
+    if (options[name] !== undefined) request[name] = number(name, options[name]);
+  }
+  const { topK, seed, logitBias } = options;
+  if (topK !== undefined) request.topK = whole("topK", topK);
+  if (seed !== undefined) {
+    if (!Number.isSafeInteger(seed) || seed < 0) {
+      throw new FanlightError("request", `a seed of ${String(seed)} was given, 0 to 2^53 - 1 are possible`);
+    }
+    request.seed = seed;
+  }
+  if (logitBias !== undefined) {
+    const entries = logitBias instanceof Map ? [...logitBias] : Object.entries(logitBias);
+    request.logitBias = entries.map(([id, bias]) => [
+      whole("a token id of logitBias", Number(id)),
+      number("a value of logitBias", bias),
+    ]);
+  }
+}
+
 /** A request for a reply. */
 export function replyRequest(input: PromptInput, options: GenerateOptions): ReplyRequest {
   const { stop, width } = options;
@@ -69,6 +126,7 @@ export function replyRequest(input: PromptInput, options: GenerateOptions): Repl
   };
   if (stop !== undefined) request.stop = typeof stop === "string" ? [stop] : [...stop];
   if (width !== undefined && width !== "off") request.width = whole("width", width);
+  addSampling(request, options);
   return request;
 }
 

@@ -2,9 +2,48 @@
 
 import { useState } from "preact/hooks";
 
-import { check, type Verdict } from "../engine.js";
-import { activity, adapter } from "../state.js";
+import { check, comparePresets, type PresetVerdict, type Verdict } from "../engine.js";
+import { activity, adapter, source } from "../state.js";
 import { Panel } from "./parts.js";
+
+/** Whether the loaded model says the same however much of it is on the GPU. */
+function Presets({ told }: { told: (text: string) => void }) {
+  const [verdict, setVerdict] = useState<PresetVerdict | null>(null);
+  const { value: from } = source;
+  if (!from) return null;
+  const run = async (): Promise<void> => {
+    setVerdict(null);
+    setVerdict(await comparePresets(told));
+    told("");
+  };
+  return (
+    <>
+      <p>
+        A model that does not fit streams through the GPU, and must say the same. This loads {from.name} with
+        each amount of memory and compares two tokens.
+      </p>
+      <div class="row">
+        <button
+          type="button"
+          id="compare-presets"
+          disabled={activity.value !== "idle"}
+          onClick={() => void run()}
+        >
+          Compare amounts of memory
+        </button>
+      </div>
+      {verdict && (
+        <ul id="presets">
+          {verdict.map(({ name, isEqual }) => (
+            <li key={name}>
+              {name}: {isEqual ? "the same two tokens" : "other tokens, please report this"}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
 
 export function CheckPanel() {
   const [told, setTold] = useState("");
@@ -42,6 +81,7 @@ export function CheckPanel() {
           Compare the essential
         </button>
       </div>
+      <Presets told={setTold} />
       <p role="status" class="numbers">
         {told}
       </p>

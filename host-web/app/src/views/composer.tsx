@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, ground } from "../chat.js";
 import { running, showFailure, stop } from "../engine.js";
 import { bytes, speedLine } from "../format.js";
-import { activity, current, draft, live, model } from "../state.js";
+import { activity, current, draft, live, model, pass } from "../state.js";
 import { Icon } from "./icons.js";
 import { IconButton } from "./parts.js";
 
@@ -148,6 +148,7 @@ export function Composer() {
               <Icon name="text" /> {hasText ? "Goes by a text" : "Add a text"}
             </button>
             <span id="live" class="live numbers">
+              {pass.value && `${pass.value.done} of ${pass.value.total} pages · `}
               {live.value && speedLine(live.value)}
             </span>
             {isAnswering ? (

@@ -1,14 +1,13 @@
 // Choosing a model: where it comes from, what it is and needs, and how far its load is.
 
 import { useEffect, useState } from "preact/hooks";
-import { findModels, type FoundModel, type ModelDescription, type Plan, type StoredModel } from "fanlight";
+import { findModels, type FoundModel, type StoredModel } from "fanlight";
 
 import {
   choose,
   load,
   nameOf,
   offer,
-  reconsider,
   running,
   showFailure,
   stop,
@@ -17,110 +16,15 @@ import {
   start,
   type Offer,
 } from "../engine.js";
-import { bytes, duration, parameters, sentence, types } from "../format.js";
-import { activity, chosen, isBusy, model, noGpu, pace, set, settings, source } from "../state.js";
+import { bytes, duration, sentence } from "../format.js";
+import { activity, chosen, isBusy, noGpu, pace, source } from "../state.js";
 import { readFolders, rememberFolder } from "../store.js";
+import { ChosenCard, LoadedCard } from "./card.js";
 import { Fan, Icon } from "./icons.js";
 import { IconButton, Panel } from "./parts.js";
 
 /** The picker of folders, where the browser has one. */
 type FolderPicker = () => Promise<FileSystemDirectoryHandle>;
-
-const CONTEXTS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768];
-
-function Rows({ rows }: { rows: [string, string][] }) {
-  return (
-    <dl class="rows">
-      {rows.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
-    </dl>
-  );
-}
-
-function factsOf(described: ModelDescription, plan: Plan | null): [string, string][] {
-  const rows: [string, string][] = [
-    ["Architecture", described.architecture],
-    [
-      "Weights",
-      `${parameters(described.parameters)} in ${bytes(described.weightBytes)} (${types(described)})`,
-    ],
-    [
-      "Made for",
-      described.contextLengthMax ? `${described.contextLengthMax.toLocaleString("en")} tokens` : "not said",
-    ],
-    ["Conversations", described.hasChatTemplate ? "yes, it brings a chat template" : "no chat template"],
-  ];
-  if (plan) {
-    const parts = `${bytes(plan.weightBytes)} weights, ${bytes(plan.kvBytes)} context`;
-    const needs = `${bytes(plan.gpuBytes)}: ${parts}`;
-    rows.push(["On the GPU", `${needs}. Browser and driver need some on top.`]);
-  }
-  return rows;
-}
-
-function ContextChoice() {
-  const { contextLength } = settings.value;
-  const all = CONTEXTS.includes(contextLength)
-    ? CONTEXTS
-    : [...CONTEXTS, contextLength].sort((a, b) => a - b);
-  const change = (value: string) => {
-    set({ contextLength: Number(value) });
-    void reconsider();
-  };
-  return (
-    <label class="field">
-      Context
-      <select
-        id="context"
-        value={String(contextLength)}
-        disabled={isBusy.value}
-        onChange={(event) => change(event.currentTarget.value)}
-      >
-        {all.map((tokens) => (
-          <option key={tokens} value={String(tokens)}>
-            {tokens.toLocaleString("en")} tokens
-          </option>
-        ))}
-      </select>
-    </label>
-  );
-}
-
-function ChosenCard() {
-  const { value } = chosen;
-  if (!value) return null;
-  const { inspection } = value;
-  return (
-    <section id="card" class="card" aria-label="The chosen model">
-      <h3>{inspection.name || value.name}</h3>
-      <Rows rows={factsOf(inspection, inspection.plan)} />
-      {inspection.problem && (
-        <p class="problem" role="alert">
-          {sentence(inspection.problem)}
-        </p>
-      )}
-      <div class="row end">
-        <ContextChoice />
-        <button
-          type="button"
-          onClick={() => {
-            chosen.value = null;
-          }}
-        >
-          Choose another
-        </button>
-        <button
-          type="button"
-          id="load"
-          class="primary"
-          disabled={isBusy.value || inspection.problem !== null}
-          onClick={() => void load(value)}
-        >
-          Load
-        </button>
-      </div>
-    </section>
-  );
-}
 
 function Loading() {
   const { value } = pace;
@@ -402,32 +306,9 @@ export function Welcome() {
 }
 
 export function ModelPanel() {
-  const { value: info } = model;
   return (
     <Panel title="Model">
-      {info && activity.value === "idle" && !chosen.value && (
-        <section class="card" aria-label="The loaded model">
-          <h3>{info.name || source.value?.name}</h3>
-          <Rows rows={factsOf(info, info.plan)} />
-          <div class="row end">
-            <ContextChoice />
-            {source.value && settings.value.contextLength !== info.plan.contextLength && (
-              <button
-                type="button"
-                class="primary"
-                onClick={() => {
-                  if (source.value) void load(source.value);
-                }}
-              >
-                Load with this context
-              </button>
-            )}
-            <button type="button" id="unload" onClick={() => void running().unload().catch(showFailure)}>
-              Unload
-            </button>
-          </div>
-        </section>
-      )}
+      {activity.value === "idle" && !chosen.value && <LoadedCard />}
       <Steps />
     </Panel>
   );

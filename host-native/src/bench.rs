@@ -15,7 +15,7 @@ use fanlight_actors::measure::{DecodeTime, MeasuredModel, PhaseTime, PipelineTim
 use fanlight_messages::limits::CONTEXT_LEN_MIN;
 use fanlight_messages::protocol::engine::{Load, LoadProgress};
 
-use crate::files::open_model;
+use crate::files::{Reads, open_model};
 use crate::load::with_progress;
 use crate::options::BenchOptions;
 use crate::report::{adapter_json, adapter_text, print_json, print_text};
@@ -45,7 +45,7 @@ pub fn bench(options: &BenchOptions) -> Result<ExitCode> {
 fn bench_suite(options: &BenchOptions, suite: &Path) -> Result<ExitCode> {
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
-        let sources = open_model(&options.model)?;
+        let sources = open_model(&options.model, Reads::Cached)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let handle = start_engine(&world, backend, Clock::real());
         let progress = Latch::new(LoadProgress::default());
@@ -76,7 +76,7 @@ fn load_request(options: &BenchOptions) -> Load {
 
 fn bench_model(options: &BenchOptions) -> Result<ExitCode> {
     World::run(|world, _| async move {
-        let sources = open_model(&options.model)?;
+        let sources = open_model(&options.model, Reads::Cached)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let progress = Latch::new(LoadProgress::default());
         let loading = MeasuredModel::load(&world, backend, sources, load_request(options), progress.clone());

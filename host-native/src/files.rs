@@ -23,6 +23,15 @@ struct ReadJob {
     done: oneshot::Sender<std::io::Result<Vec<u8>>>,
 }
 
+/// How bytes leave the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Through the cache of the operating system.
+    Cached,
+    /// Past it: what is read once a pass leaves no room there for anything else (Linux).
+    Direct,
+}
+
 /// A file that threads of its own read. They end with the source.
 struct FileSource {
     len: u64,
@@ -30,8 +39,12 @@ struct FileSource {
 }
 
 impl FileSource {
-    fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    fn open(path: &Path, reads: Reads) -> Result<Self> {
+        let opened = match reads {
+            Reads::Cached => File::open(path),
+            Reads::Direct => direct::open(path),
+        };
+        let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
         if !metadata.is_file() {
             bail!("{} is not a file: name a model file (GGUF)", path.display());
@@ -40,29 +53,90 @@ impl FileSource {
         let (jobs, queue) = async_channel::bounded(READS_WAITING);
         for _ in 0..READS_IN_FLIGHT {
             let (file, queue) = (file.clone(), queue.clone());
-            std::thread::Builder::new().name("file-read".into()).spawn(move || serve(&file, &queue))?;
+            std::thread::Builder::new()
+                .name("file-read".into())
+                .spawn(move || serve(&file, reads, &queue))?;
         }
         Ok(Self { len: metadata.len(), jobs })
     }
 }
 
-fn serve(file: &File, queue: &Receiver<ReadJob>) {
+fn serve(file: &File, reads: Reads, queue: &Receiver<ReadJob>) {
+    let mut aligned = direct::Buffer::default();
     while let Ok(ReadJob { offset, mut buffer, done }) = queue.recv_blocking() {
-        let read = read_exact_at(file, &mut buffer, offset).map(|()| buffer);
+        let read = match reads {
+            Reads::Cached => read_exact_at(file, &mut buffer, offset),
+            Reads::Direct => aligned.read_exact_at(file, &mut buffer, offset),
+        };
+        let read = read.map(|()| buffer);
         // An asker that gave up is no error.
         let _ = done.send(read);
     }
 }
 
+/// Reads past the operating system's cache. Offset, length and memory must then be multiples of a block.
+mod direct {
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::path::Path;
+
+    /// A multiple of every disk's block.
+    const BLOCK: usize = 4096;
+    /// Bytes of one read: enough that the disk is never idle between two.
+    const STRIDE: usize = 4 << 20;
+
+    #[cfg(target_os = "linux")]
+    pub fn open(path: &Path) -> io::Result<File> {
+        use std::os::unix::fs::OpenOptionsExt;
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn open(_: &Path) -> io::Result<File> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "direct reads need Linux: leave out --direct"))
+    }
+
+    /// Memory of a stride that starts at a multiple of a block.
+    #[derive(Default)]
+    pub struct Buffer(Vec<u8>);
+
+    impl Buffer {
+        /// Fills `buffer` from `offset` on.
+        pub fn read_exact_at(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+            self.0.resize(STRIDE + BLOCK, 0);
+            let start = self.0.as_ptr().align_offset(BLOCK);
+            let aligned = &mut self.0[start..start + STRIDE];
+            let mut filled = 0;
+            while filled < buffer.len() {
+                let at = offset + filled as u64;
+                let skipped = (at % BLOCK as u64) as usize;
+                let wanted = (skipped + buffer.len() - filled).next_multiple_of(BLOCK).min(STRIDE);
+                let read = super::read_some_at(file, &mut aligned[..wanted], at - skipped as u64)?;
+                if read <= skipped {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                let bytes = (read - skipped).min(buffer.len() - filled);
+                buffer[filled..filled + bytes].copy_from_slice(&aligned[skipped..skipped + bytes]);
+                filled += bytes;
+            }
+            Ok(())
+        }
+    }
+}
+
 #[cfg(unix)]
-fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+fn read_some_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
 }
 
 #[cfg(windows)]
+fn read_some_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}
+
 fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
     while !buffer.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, buffer, offset)? {
+        match read_some_at(file, buffer, offset)? {
             0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             read => {
                 buffer = &mut buffer[read..];
@@ -95,13 +169,40 @@ impl ByteSource for FileSource {
 }
 
 /// Opens a model file, or all parts of a split model that it belongs to.
-pub fn open_model(path: &Path) -> Result<Vec<NamedSource>> {
+pub fn open_model(path: &Path, reads: Reads) -> Result<Vec<NamedSource>> {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name else { bail!("{} does not name a file", path.display()) };
     let mut sources = Vec::new();
     for part in part_names(name) {
         let part_path = path.with_file_name(&part);
-        sources.push(NamedSource::new(part, FileSource::open(&part_path)?));
+        sources.push(NamedSource::new(part, FileSource::open(&part_path, reads)?));
     }
     Ok(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use futures::executor::block_on;
+
+    use super::*;
+
+    #[test]
+    fn both_ways_of_reading_give_the_same_bytes_and_the_same_end() {
+        let bytes: Vec<u8> = (0..9_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let path = std::env::temp_dir().join(format!("fanlight-reads-{}.bin", std::process::id()));
+        File::create(&path).unwrap().write_all(&bytes).unwrap();
+        for reads in [Reads::Cached, Reads::Direct] {
+            let source = FileSource::open(&path, reads).unwrap();
+            assert_eq!(source.len(), bytes.len() as u64);
+            for (offset, len) in [(0, 1), (4095, 2), (1, 8_999_999), (123_457, 5 << 20), (8_999_990, 10)] {
+                let read = block_on(source.read_into(offset as u64, vec![0; len])).unwrap();
+                assert!(read == bytes[offset..offset + len], "{reads:?}, {len} bytes at {offset}");
+            }
+            let error = block_on(source.read_into(8_999_990, vec![0; 11])).unwrap_err();
+            assert!(matches!(error, SourceError::Failed { bytes: 11, .. }), "{error}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -7,13 +7,13 @@ use futures::executor::block_on;
 
 use fanlight_actors::pager::{InspectRequest, inspect as inspect_model};
 
-use crate::files::open_model;
+use crate::files::{Reads, open_model};
 use crate::options::InspectOptions;
 use crate::report::print_text;
 
 /// Runs the command.
 pub fn inspect(options: &InspectOptions) -> Result<ExitCode> {
-    let sources = open_model(&options.model)?;
+    let sources = open_model(&options.model, Reads::Cached)?;
     let request = InspectRequest {
         context_len: options.context,
         batch_tokens: options.budget.batch_tokens(options.chunk),

@@ -78,6 +78,9 @@ pub struct RunOptions {
     /// What the model may take on the GPU.
     #[command(flatten)]
     pub budget: BudgetOptions,
+    /// Read the file past the operating system's cache: for a model larger than the memory (Linux).
+    #[arg(long)]
+    pub direct: bool,
     /// Host memory that keeps streamed pages between passes, MiB.
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub cache_mib: u64,

@@ -14,7 +14,7 @@ use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::sampling::Sampling;
 
-use crate::files::open_model;
+use crate::files::{Reads, open_model};
 use crate::load::{PassBar, with_progress};
 use crate::observe::Observer;
 use crate::options::{RunOptions, Switch};
@@ -26,7 +26,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     let sampling = Rc::new(options.sampling.sampling()?);
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
-        let sources = open_model(&options.model)?;
+        let reads = if options.direct { Reads::Direct } else { Reads::Cached };
+        let sources = open_model(&options.model, reads)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let handle = start_engine(&world, backend, Clock::real());
         let request = Load {

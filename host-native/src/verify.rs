@@ -11,14 +11,14 @@ use fanlight_actors::backend::Backend;
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend, Scope, Verdict};
 use fanlight_actors::measure::verify_model;
 
-use crate::files::open_model;
+use crate::files::{Reads, open_model};
 use crate::options::VerifyOptions;
 use crate::report::{adapter_json, adapter_text, print_json, print_text};
 
 /// Runs the command; fails when anything differs.
 pub fn verify(options: &VerifyOptions) -> Result<ExitCode> {
     block_on(async {
-        let sources = options.model.as_deref().map(open_model).transpose()?;
+        let sources = options.model.as_deref().map(|path| open_model(path, Reads::Cached)).transpose()?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let facts = backend.facts();
         if options.json {

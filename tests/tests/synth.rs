@@ -188,11 +188,26 @@ fn streamed_weights_have_the_wanted_spread() {
         WeightTypes::Published(TensorType::F16),
     ] {
         let mut bytes = Vec::new();
-        let size_bytes = stream::write_model(&mut bytes, &shape, types, "random", 1).expect("written");
+        let size_bytes = stream::write_model(&mut bytes, &shape, types, "random", 1, None).expect("written");
         assert_eq!(size_bytes, bytes.len() as u64);
         let mut model = exact(bytes);
         let row = model.forward(&[1, 500, 20_000]).expect("forward").logits.remove(2);
         let spread = deviation(&row);
         assert!((2.0..6.0).contains(&spread), "{types:?}: logits spread {spread}");
+    }
+}
+
+#[test]
+fn a_cycle_is_what_the_reference_says_next() {
+    for architecture in [Architecture::Gemma3, Architecture::Llama] {
+        let shape = Shape { layers: 2, ..tiny(architecture, TensorType::Q4K, 1).shape };
+        let types = WeightTypes::PublishedMix(TensorType::Q4K);
+        let mut bytes = Vec::new();
+        stream::write_model(&mut bytes, &shape, types, "cycle", 1, Some(5)).expect("written");
+        let tokens = [10, 11, 12, 13, 14, 10, 200, 57];
+        let logits = exact(bytes).forward(&tokens).expect("forward").logits;
+        let best = |row: &Vec<f64>| (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0);
+        let next: Vec<usize> = logits.iter().map(best).collect();
+        assert_eq!(next, [11, 12, 13, 14, 10, 11, 201, 58], "{architecture:?}");
     }
 }

@@ -27,6 +27,9 @@ struct Arguments {
     /// Of the weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Let the text be a cycle of so many tokens, at the full cost of every step; the head is then not tied.
+    #[arg(long, value_name = "TOKENS")]
+    cycle: Option<u32>,
 }
 
 fn type_named(name: &str) -> Option<TensorType> {
@@ -63,7 +66,8 @@ fn main() -> anyhow::Result<()> {
             .with_context(|| format!("no shape {}; known: {}", arguments.shape, PUBLISHED.join(", ")))?;
         let mut out = BufWriter::with_capacity(1 << 20, create()?);
         let name = format!("random {} {}", arguments.shape, arguments.weight_type);
-        let size_bytes = stream::write_model(&mut out, &shape, types, &name, arguments.seed)?;
+        let size_bytes =
+            stream::write_model(&mut out, &shape, types, &name, arguments.seed, arguments.cycle)?;
         out.flush()?;
         size_bytes
     };

@@ -107,6 +107,47 @@ impl Painter {
     }
 }
 
+/// Writes the rows of an embedding table or of its head, each drawn by itself: row `r` of the head is that row of
+/// the table which comes before `r` in the cycle.
+fn write_rows(
+    out: &mut impl Write,
+    slot: &Slot,
+    rows: CycleRows,
+    buffer: &mut Vec<u8>,
+) -> Result<(), SynthError> {
+    let Spread::Normal { deviation, .. } = slot.spread else { return Ok(()) };
+    let painter = Painter::new(slot.tensor_type, deviation, &mut Random::new(rows.seed, 0))?;
+    let count = slot.plan.size_bytes / slot.row_bytes();
+    for row in 0..count {
+        let drawn = if rows.is_head { before(row, rows.period, count) } else { row };
+        buffer.resize(slot.row_bytes() as usize, 0);
+        painter.paint(slot.tensor_type, buffer, &mut Random::new(rows.seed, 1 + drawn));
+        out.write_all(buffer).map_err(WriteError::from)?;
+    }
+    write_padding(out, slot)
+}
+
+/// How the rows of a table or a head are drawn when the text is to be a cycle.
+#[derive(Debug, Clone, Copy)]
+struct CycleRows {
+    seed: u64,
+    period: u64,
+    is_head: bool,
+}
+
+/// The token that `token` follows: cycles of `period` neighbours, the last one shorter.
+fn before(token: u64, period: u64, count: u64) -> u64 {
+    let start = token / period * period;
+    let len = period.min(count - start);
+    start + (token - start + len - 1) % len
+}
+
+fn write_padding(out: &mut impl Write, slot: &Slot) -> Result<(), SynthError> {
+    let size_bytes = slot.plan.size_bytes;
+    let padding = size_bytes.next_multiple_of(DEFAULT_ALIGNMENT) - size_bytes;
+    Ok(out.write_all(&vec![0; padding as usize]).map_err(WriteError::from)?)
+}
+
 /// Writes one tensor and its padding.
 fn write_tensor(
     out: &mut impl Write,
@@ -133,11 +174,13 @@ fn write_tensor(
     } else {
         out.write_all(&encode_slot(slot, random)?).map_err(WriteError::from)?;
     }
-    let padding = size_bytes.next_multiple_of(DEFAULT_ALIGNMENT) - size_bytes;
-    Ok(out.write_all(&vec![0; padding as usize]).map_err(WriteError::from)?)
+    write_padding(out, slot)
 }
 
-/// Writes a whole file of this shape and returns its size in bytes.
+/// Writes a whole file of this shape and returns its size in bytes. With a `cycle`, what a model of this shape
+/// says is known although every step costs what it always costs: token `t` is followed by the next of its
+/// `cycle` neighbours, because attention and feed-forward add nothing to the residual stream, and a head of its
+/// own has the rows of the table in the order of the cycle.
 ///
 /// # Errors
 /// [`SynthError`] when shape and types do not go together or writing fails.
@@ -147,17 +190,64 @@ pub fn write_model(
     types: WeightTypes,
     name: &str,
     seed: u64,
+    cycle: Option<u32>,
 ) -> Result<u64, SynthError> {
     let vocabulary = Vocabulary::new(shape.vocabulary);
-    let slots = tensors(shape, vocabulary.len(), types)?;
+    let shape = &Shape { is_tied: shape.is_tied && cycle.is_none(), ..shape.clone() };
+    let mut slots = tensors(shape, vocabulary.len(), types)?;
+    if cycle.is_some() {
+        arrange(&mut slots)?;
+    }
     let plans: Vec<TensorPlan> = slots.iter().map(|slot| slot.plan.clone()).collect();
     let header = header_bytes(&metadata(shape, &vocabulary, name), &plans, DEFAULT_ALIGNMENT);
     out.write_all(&header).map_err(WriteError::from)?;
     let mut buffer = Vec::new();
     let mut size_bytes = header.len() as u64;
     for (stream, slot) in slots.iter().enumerate() {
-        write_tensor(out, slot, &mut Random::new(seed, stream as u64), &mut buffer)?;
+        match cycle.filter(|_| is_table(slot) || is_head(slot)) {
+            Some(period) => {
+                let rows = CycleRows { seed, period: u64::from(period.max(1)), is_head: is_head(slot) };
+                write_rows(out, slot, rows, &mut buffer)?;
+            }
+            None => write_tensor(out, slot, &mut Random::new(seed, stream as u64), &mut buffer)?,
+        }
         size_bytes += slot.plan.size_bytes.next_multiple_of(DEFAULT_ALIGNMENT);
     }
     Ok(size_bytes)
+}
+
+fn is_table(slot: &Slot) -> bool {
+    slot.plan.name == "token_embd.weight"
+}
+
+fn is_head(slot: &Slot) -> bool {
+    slot.plan.name == "output.weight"
+}
+
+/// Table and head in the head's type; what layers add to the residual stream is nothing.
+fn arrange(slots: &mut [Slot]) -> Result<(), SynthError> {
+    let head_type = slots.iter().find(|slot| is_head(slot)).map(|slot| slot.tensor_type);
+    for slot in slots {
+        let adds = slot.plan.name.contains("attn_output.") || slot.plan.name.contains("ffn_down.");
+        if adds {
+            slot.spread = Spread::Normal { mean: 0.0, deviation: 0.0 };
+        }
+        if let Some(tensor_type) = head_type.filter(|_| is_table(slot)) {
+            let rows = slot.plan.dims.iter().product::<u64>() / slot.columns;
+            slot.tensor_type = tensor_type;
+            slot.plan = TensorPlan::new(slot.plan.name.clone(), rows, slot.columns, tensor_type)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::before;
+
+    #[test]
+    fn every_token_follows_exactly_one_of_its_neighbours() {
+        let order: Vec<u64> = (0..8).map(|token| before(token, 3, 8)).collect();
+        assert_eq!(order, [2, 0, 1, 5, 3, 4, 7, 6]);
+    }
 }

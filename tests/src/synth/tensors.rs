@@ -61,6 +61,13 @@ pub struct Slot {
     pub spread: Spread,
 }
 
+impl Slot {
+    /// Bytes of a row in the file.
+    pub fn row_bytes(&self) -> u64 {
+        self.tensor_type.row_bytes(self.columns).unwrap_or(self.plan.size_bytes)
+    }
+}
+
 impl WeightTypes {
     /// The type of a matrix.
     fn of(self, role: Role, columns: u64, layer: u32, layers: u32, is_tied: bool) -> TensorType {

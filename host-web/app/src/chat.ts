@@ -89,7 +89,7 @@ export function turnTo(entry: Entry, by: number): void {
 /** What the model is told, without the oldest turns where that was chosen and is needed. */
 async function fitted(conversation: Conversation, leaf: string): Promise<Message[]> {
   let all = messages(conversation, state.settings.value.system, leaf);
-  if (!conversation.dropsOldest) return all;
+  if (!conversation.dropsOldest || running().model?.hasChatTemplate === false) return all;
   const { contextLength } = running().model ?? { contextLength: 0 };
   const room = Math.min(ANSWER_ROOM, Math.floor(contextLength / 4));
   while ((await running().countTokens(all)) > contextLength - room) {
@@ -113,7 +113,10 @@ function answer(question: string): Promise<boolean> {
       const writer = begin(reply.id);
       try {
         const told = await fitted(state.current.value, question);
-        const generation = running().generate(told, replyOptions());
+        const isChat = running().model?.hasChatTemplate !== false;
+        // A model without a template continues the text of the branch.
+        const prompt = told.map(({ content: said }) => said).join("\n");
+        const generation = running().generate(isChat ? told : { prompt }, replyOptions());
         put(withEntry(state.current.value, reply, Date.now()));
         await read(generation, reply.id, writer);
       } catch (failure) {

@@ -96,10 +96,37 @@ function Grounding({ onClose }: { onClose: () => void }) {
   );
 }
 
+/** Below the question: the text to go by, the speed, and the button that sends or stops. */
+function AskRow({ isOpen, onToggle, onSend }: { isOpen: boolean; onToggle: () => void; onSend: () => void }) {
+  const hasText = current.value.grounding.trim() !== "";
+  return (
+    <div class="ask-row">
+      <button type="button" class={`quiet ${hasText ? "on" : ""}`} aria-expanded={isOpen} onClick={onToggle}>
+        <Icon name="text" /> {hasText ? "Goes by a text" : "Add a text"}
+      </button>
+      <span id="live" class="live numbers">
+        {pass.value && `${pass.value.done} of ${pass.value.total} pages · `}
+        {live.value && speedLine(live.value)}
+      </span>
+      {activity.value === "answering" ? (
+        <IconButton icon="stop" id="stop" class="round" label="Stop" onClick={() => void stop()} />
+      ) : (
+        <IconButton
+          icon="send"
+          id="send"
+          class="round primary"
+          label="Ask"
+          onClick={onSend}
+          disabled={activity.value !== "idle" || draft.value.trim() === ""}
+        />
+      )}
+    </div>
+  );
+}
+
 export function Composer() {
   const area = useRef<HTMLTextAreaElement>(null);
   const [isOpen, setOpen] = useState(false);
-  const isAnswering = activity.value === "answering";
   useEffect(() => {
     if (area.current) grow(area.current);
   }, [draft.value]);
@@ -111,7 +138,7 @@ export function Composer() {
     event.preventDefault();
     send();
   };
-  const hasText = current.value.grounding.trim() !== "";
+  const isChat = model.value?.hasChatTemplate !== false;
   return (
     <div class="composer">
       <div class="column">
@@ -130,40 +157,13 @@ export function Composer() {
             value={draft.value}
             autocomplete="off"
             aria-label="Your question"
-            placeholder={
-              model.value?.hasChatTemplate === false ? "This model has no chat template" : "Ask something"
-            }
+            placeholder={isChat ? "Ask something" : "Begin a text: this model continues it"}
             onInput={(event) => {
               draft.value = event.currentTarget.value;
             }}
             onKeyDown={press}
           />
-          <div class="ask-row">
-            <button
-              type="button"
-              class={`quiet ${hasText ? "on" : ""}`}
-              aria-expanded={isOpen}
-              onClick={() => setOpen(!isOpen)}
-            >
-              <Icon name="text" /> {hasText ? "Goes by a text" : "Add a text"}
-            </button>
-            <span id="live" class="live numbers">
-              {pass.value && `${pass.value.done} of ${pass.value.total} pages · `}
-              {live.value && speedLine(live.value)}
-            </span>
-            {isAnswering ? (
-              <IconButton icon="stop" id="stop" class="round" label="Stop" onClick={() => void stop()} />
-            ) : (
-              <IconButton
-                icon="send"
-                id="send"
-                class="round primary"
-                label="Ask"
-                onClick={send}
-                disabled={activity.value !== "idle" || draft.value.trim() === ""}
-              />
-            )}
-          </div>
+          <AskRow isOpen={isOpen} onToggle={() => setOpen(!isOpen)} onSend={send} />
         </form>
         <p class="faint small memory numbers">
           {model.value && `${bytes(model.value.gpuBytes)} on the GPU. `}Models make mistakes: check what

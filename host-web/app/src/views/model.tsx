@@ -208,36 +208,33 @@ function chooseFiles(files: File[]): void {
   void choose({ name, source: files });
 }
 
-function Sources() {
-  const [offered, setOffered] = useState<Offer | null>(null);
-  const folders = useFolders();
-  useEffect(() => void offer().then(setOffered), []);
-  const disabled = isBusy.value;
-  const take = (event: DragEvent) => {
-    event.preventDefault();
-    chooseFiles([...(event.dataTransfer?.files ?? [])]);
-  };
-  if (folders.found) return <FoundList found={folders.found} onClose={() => folders.setFound(null)} />;
+/** The model that the host of the page offers, one click away. */
+function OfferButton({ offered }: { offered: Offer }) {
   return (
-    <div class="picker" onDragOver={(event) => event.preventDefault()} onDrop={take}>
-      {offered && (
-        <button
-          type="button"
-          id="default-model"
-          class="source offer"
-          disabled={disabled}
-          onClick={() =>
-            void load({ ...stored(new URL(offered.url, document.baseURI).href), name: offered.name })
-          }
-        >
-          <Icon name="chip" />
-          <span class="grow">
-            <strong>{offered.name}</strong>
-            <span class="faint">{offered.note}</span>
-          </span>
-          <span class="numbers">{bytes(offered.bytes)}</span>
-        </button>
-      )}
+    <button
+      type="button"
+      id="default-model"
+      class="source offer"
+      disabled={isBusy.value}
+      onClick={() =>
+        void load({ ...stored(new URL(offered.url, document.baseURI).href), name: offered.name })
+      }
+    >
+      <Icon name="chip" />
+      <span class="grow">
+        <strong>{offered.name}</strong>
+        <span class="faint">{offered.note}</span>
+      </span>
+      <span class="numbers">{bytes(offered.bytes)}</span>
+    </button>
+  );
+}
+
+/** Files and folders of this computer. */
+function Pickers({ folders }: { folders: ReturnType<typeof useFolders> }) {
+  const disabled = isBusy.value;
+  return (
+    <>
       <div class="pick-row">
         <label class={`pick ${disabled ? "disabled" : ""}`}>
           <Icon name="file" />
@@ -281,6 +278,24 @@ function Sources() {
           ))}
         </p>
       )}
+    </>
+  );
+}
+
+function Sources() {
+  const [offered, setOffered] = useState<Offer | null>(null);
+  const folders = useFolders();
+  useEffect(() => void offer().then(setOffered), []);
+  const disabled = isBusy.value;
+  const take = (event: DragEvent) => {
+    event.preventDefault();
+    chooseFiles([...(event.dataTransfer?.files ?? [])]);
+  };
+  if (folders.found) return <FoundList found={folders.found} onClose={() => folders.setFound(null)} />;
+  return (
+    <div class="picker" onDragOver={(event) => event.preventDefault()} onDrop={take}>
+      {offered && <OfferButton offered={offered} />}
+      <Pickers folders={folders} />
       <AddressForm />
       {!disabled && <Kept />}
     </div>

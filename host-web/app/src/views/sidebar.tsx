@@ -47,13 +47,51 @@ function List() {
   );
 }
 
-export function Sidebar({ children }: { children: ComponentChildren }) {
+/** What can be done with all conversations, and what is known of the machine. */
+function Foot({ children }: { children: ComponentChildren }) {
   const input = useRef<HTMLInputElement>(null);
   const take = () => {
     const file = input.current?.files?.[0];
     if (file) void imported(file);
     if (input.current) input.current.value = "";
   };
+  return (
+    <div class="sidebar-foot">
+      <div class="row">
+        <button type="button" class="quiet" onClick={() => download(exported())}>
+          <Icon name="out" /> Export
+        </button>
+        <button type="button" class="quiet" onClick={() => input.current?.click()}>
+          <Icon name="into" /> Import
+        </button>
+        <input
+          ref={input}
+          id="import"
+          type="file"
+          accept=".json,application/json"
+          hidden
+          aria-label="Import"
+          onChange={take}
+        />
+      </div>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => {
+          panel.value = "check";
+        }}
+      >
+        <Icon name="check" /> Check this GPU
+      </button>
+      {children}
+      <p class="faint small">
+        {settings.value.keeps ? "Kept on this computer only." : "Not kept: gone when the page is closed."}
+      </p>
+    </div>
+  );
+}
+
+export function Sidebar({ children }: { children: ComponentChildren }) {
   return (
     <>
       <nav class="sidebar" aria-label="Conversations">
@@ -79,38 +117,7 @@ export function Sidebar({ children }: { children: ComponentChildren }) {
           <Icon name="plus" /> New conversation
         </button>
         <List />
-        <div class="sidebar-foot">
-          <div class="row">
-            <button type="button" class="quiet" onClick={() => download(exported())}>
-              <Icon name="out" /> Export
-            </button>
-            <button type="button" class="quiet" onClick={() => input.current?.click()}>
-              <Icon name="into" /> Import
-            </button>
-            <input
-              ref={input}
-              id="import"
-              type="file"
-              accept=".json,application/json"
-              hidden
-              aria-label="Import"
-              onChange={take}
-            />
-          </div>
-          <button
-            type="button"
-            class="quiet"
-            onClick={() => {
-              panel.value = "check";
-            }}
-          >
-            <Icon name="check" /> Check this GPU
-          </button>
-          {children}
-          <p class="faint small">
-            {settings.value.keeps ? "Kept on this computer only." : "Not kept: gone when the page is closed."}
-          </p>
-        </div>
+        <Foot>{children}</Foot>
       </nav>
       <button
         type="button"

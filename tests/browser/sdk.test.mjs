@@ -212,6 +212,11 @@ test("f05: the same prompt gives the same reply, cold, warm and after others", a
   assert.ok(two.last.stats.reusedTokens > 0 && cold.last.stats.reusedTokens === 0);
   assert.deepEqual(two.ids, one.ids);
   assert.deepEqual(cold.ids, one.ids);
+  await visit.run(() => engine.reset());
+  await visit.run((prompt) => engine.prewarm({ prompt, parseSpecial: true }), PROMPT);
+  const warm = await visit.reply(PROMPT, { maxTokens: 10 });
+  assert.ok(warm.last.stats.reusedTokens > 0, "evaluated ahead");
+  assert.deepEqual(warm.ids, one.ids);
 });
 
 test("f06, f08: an equal seed gives an equal reply, cold or warm, and impossible values are refused", async () => {

@@ -22,14 +22,15 @@ pub struct LoadOptions {
     /// Prompt tokens per batch, 1 to 512; absent for 512, or what suits the preset or budget.
     #[tsify(optional)]
     pub batch_tokens: Option<u32>,
-    /// What the model may take on the GPU, by name; what does not fit streams through it. Absent for all of it,
-    /// and for less when the GPU refuses that.
+    /// What the model may take on the GPU, by name; what does not fit streams through it. Absent for all of
+    /// it, and for less when the GPU refuses that.
     #[tsify(optional)]
     pub preset: Option<PresetName>,
     /// The same in MiB, instead of a preset.
     #[tsify(optional)]
     pub budget_mib: Option<u32>,
-    /// SHA-256 of each file in hexadecimal digits, in the order of the parts; absent when they are not checked.
+    /// SHA-256 of each file in hexadecimal digits, in the order of the parts; absent when they are not
+    /// checked.
     #[serde(default)]
     #[tsify(optional)]
     pub sha256: Vec<String>,

@@ -141,6 +141,33 @@ test("e18: tabs share an engine, and one takes over when its owner goes", async 
   await context.close();
 });
 
+test("e18: a tab that the browser has stopped does not keep the engine from others", async () => {
+  const context = await on.browser.newContext();
+  // A stopped page hears nothing; its locks stay.
+  const prepare = (page) =>
+    page.addInitScript(() => {
+      const { set } = Object.getOwnPropertyDescriptor(BroadcastChannel.prototype, "onmessage");
+      Object.defineProperty(BroadcastChannel.prototype, "onmessage", {
+        set(listener) {
+          set.call(this, (event) => globalThis.isStopped || listener(event));
+        },
+      });
+    });
+  const owner = await SdkVisit.open(on, { context, prepare });
+  await owner.run(() => {
+    globalThis.isStopped = true;
+  });
+  const guest = await SdkVisit.open(on, { context });
+  assert.equal(guest.page.workers().length, 1, "the guest has taken over");
+  assert.equal(await guest.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
+  await owner.run(() => {
+    globalThis.isStopped = false;
+  });
+  assert.equal(await owner.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
+  assert.equal(owner.page.workers().length, 0, "and the stopped tab asks it now");
+  await context.close();
+});
+
 /** What a page says that cannot open an engine. */
 async function refused(prepare, origin = on.origin) {
   const page = await on.browser.newPage();

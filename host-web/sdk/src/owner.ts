@@ -10,6 +10,9 @@ const TAB_LOCK = "fanlight-tab-";
 /** The number is that of the messages below: tabs with different ones do not hear each other. */
 const CHANNEL = "fanlight-1";
 
+/** An owner that lives answers within a moment; after so long another tab takes over. */
+const OWNER_ANSWERS_MS = 10_000;
+
 type Letter =
   /** A tab asks who owns the engine. */
   | { kind: "who" }
@@ -49,6 +52,8 @@ export class SharedLine implements Line {
   private owner: string | null = null;
   /** Messages sent while no owner is known. */
   private waiting: ToWorker[] = [];
+  /** Called when an owner makes itself known. */
+  private followed: () => void = () => {};
   private readonly others = new Map<string, Visitor>();
 
   constructor(
@@ -61,7 +66,10 @@ export class SharedLine implements Line {
 
   send(message: ToWorker): void {
     if (this.desk) this.desk.receive(this.visitor, message);
-    else if (this.owner === null) this.waiting.push(message);
+    else if (this.owner === null) {
+      this.waiting.push(message);
+      this.post({ kind: "who" });
+    }
     else this.post({ kind: "to-owner", owner: this.owner, tab: this.tab, message });
   }
 
@@ -75,39 +83,73 @@ export class SharedLine implements Line {
     if (!this.closing.signal.aborted) this.channel.postMessage(letter);
   }
 
+  private untilClosed(): Promise<void> {
+    const { signal } = this.closing;
+    return new Promise((closed) => {
+      if (signal.aborted) closed();
+      signal.addEventListener("abort", () => closed(), { once: true });
+    });
+  }
+
   private async begin(): Promise<void> {
     const { signal } = this.closing;
-    const untilClosed = () =>
-      new Promise<void>((closed) => {
-        if (signal.aborted) closed();
-        signal.addEventListener("abort", () => closed(), { once: true });
-      });
     // Held while this tab lives, so that the owner hears when it is gone.
     await new Promise<void>((held) => {
       void navigator.locks.request(TAB_LOCK + this.tab, () => {
         held();
-        return untilClosed();
+        return this.untilClosed();
       });
     });
-    const isFirst = await new Promise<boolean>((decided) => {
-      void navigator.locks.request(OWNER_LOCK, { ifAvailable: true }, (lock) => {
-        decided(lock !== null);
+    let how: LockOptions = { ifAvailable: true };
+    while (!signal.aborted) {
+      const wasOwner = await this.own(how);
+      how = { signal };
+      if (wasOwner || signal.aborted) continue;
+      this.post({ kind: "who" });
+      // Browsers stop tabs that nobody looks at: such a one keeps its locks and does not answer.
+      if (!(await this.isAnswered())) how = { steal: true };
+    }
+  }
+
+  /**
+   * Is the owner from when the lock is granted until it is stolen or this tab closes; false if it never was.
+   */
+  private async own(how: LockOptions): Promise<boolean> {
+    let wasOwner = false;
+    try {
+      await navigator.locks.request(OWNER_LOCK, how, (lock) => {
         if (!lock) return undefined;
+        wasOwner = true;
         this.become();
-        return untilClosed();
+        return this.untilClosed();
       });
+    } catch (error) {
+      // Closed while it waited in the line, or stolen while it was the owner.
+      if (!this.closing.signal.aborted && !wasOwner) throw error;
+      this.lose();
+    }
+    return wasOwner;
+  }
+
+  /** Whether an owner is known, or makes itself known in time. */
+  private isAnswered(): Promise<boolean> {
+    return new Promise((answered) => {
+      const timer = setTimeout(() => answered(this.owner !== null), OWNER_ANSWERS_MS);
+      this.followed = () => {
+        clearTimeout(timer);
+        answered(true);
+      };
+      if (this.owner !== null) this.followed();
     });
-    if (isFirst) return;
+  }
+
+  /** Another tab has taken over, as this one did not answer. */
+  private lose(): void {
+    const { desk } = this;
+    this.desk = null;
+    this.owner = null;
+    desk?.close(ownerGone());
     this.post({ kind: "who" });
-    await navigator.locks
-      .request(OWNER_LOCK, { signal }, () => {
-        this.become();
-        return untilClosed();
-      })
-      .catch((error: unknown) => {
-        // Closed while it waited in the line.
-        if (!signal.aborted) throw error;
-      });
   }
 
   /** Makes this tab the owner. */
@@ -143,6 +185,7 @@ export class SharedLine implements Line {
     if (this.desk || owner === this.owner) return;
     const before = this.owner;
     this.owner = owner;
+    this.followed();
     if (before !== null) this.visitor.ended(ownerGone());
     for (const message of this.waiting.splice(0)) this.send(message);
   }

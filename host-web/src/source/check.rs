@@ -10,8 +10,8 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// Reads every file once and compares its SHA-256; `told` hears how many bytes of how many were read.
 ///
 /// # Errors
-/// [`LoadError::Source`] when a file cannot be read or is another one than was expected, and when the number of
-/// hashes is not that of the files.
+/// [`LoadError::Source`] when a file cannot be read or is another one than was expected, and when the number
+/// of hashes is not that of the files.
 pub async fn check_hashes(
     sources: &[NamedSource],
     wanted: &[String],

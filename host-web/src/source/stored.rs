@@ -1,8 +1,8 @@
 //! A file at an address whose chunks the browser keeps: what is kept is not asked of the server again, and a
 //! file that is kept whole needs no server.
 //!
-//! Where the chunks lie is the page's business (`sdk/src/storage.ts`). A chunk that the page does not hand back
-//! whole is fetched; one that it cannot keep is used all the same.
+//! Where the chunks lie is the page's business (`sdk/src/storage.ts`). A chunk that the page does not hand
+//! back whole is fetched; one that it cannot keep is used all the same.
 
 use std::cell::{Cell, RefCell};
 
@@ -200,8 +200,8 @@ async fn open_file(
     })
 }
 
-/// Opens the file at an address, or all parts of the split model that it belongs to, which lie beside it; what
-/// `storage` keeps of them is taken from there, and what it does not is given to it.
+/// Opens the file at an address, or all parts of the split model that it belongs to, which lie beside it;
+/// what `storage` keeps of them is taken from there, and what it does not is given to it.
 ///
 /// # Errors
 /// Any [`HttpError`].

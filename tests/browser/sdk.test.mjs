@@ -219,7 +219,7 @@ test("f05: the same prompt gives the same reply, cold, warm and after others", a
   assert.deepEqual(warm.ids, one.ids);
 });
 
-test("f06, f08: an equal seed gives an equal reply, cold or warm, and impossible values are refused", async () => {
+test("f06, f08: an equal seed gives an equal reply, and impossible values are refused", async () => {
   const found = await visit.run(async () => {
     const ask = (options) => engine.generate({ prompt: "the light" }, { maxTokens: 12, ...options }).text();
     const drawn = { temperature: 2, seed: 42 };

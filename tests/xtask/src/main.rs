@@ -1,6 +1,6 @@
 //! `cargo xtask web` builds the module of the SDK into host-web/sdk/dist; `cargo xtask wasm-test FILE` is the
-//! runner that cargo calls for WebAssembly tests (.cargo/config.toml). Both use wasm-bindgen as a library, in the
-//! version that the workspace pins, so nothing has to be installed.
+//! runner that cargo calls for WebAssembly tests (.cargo/config.toml). Both use wasm-bindgen as a library, in
+//! the version that the workspace pins, so nothing has to be installed.
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};

@@ -2,7 +2,7 @@
 
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::GenerateError;
-use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt};
+use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt, TokenizeInput};
 
 use crate::rig::{CONTEXT_LEN, request, with_engine};
 

@@ -57,6 +57,11 @@ pub trait BackendModel: 'static {
     /// Creates the pipelines; calls `progress(done, total)` after each.
     fn compile(&mut self, progress: impl FnMut(u64, u64)) -> impl Future<Output = Result<(), DeviceError>>;
 
+    /// Creates one pipeline that steps of `width` need and that is new; true when there is none left.
+    ///
+    /// # Errors
+    /// When the width is none that the device can run.
+    fn prepare_next(&mut self, width: Width) -> impl Future<Output = Result<bool, DeviceError>>;
     /// Creates what steps of `width` and the choice of their tokens need, where that is new.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! host ── EngineHandle ──> engine ──> pager ──> submitter ──> device
+//!                            │ ├──> memory ──> the host's store
 //!                            │ └──> controller <┄ (samples) ┄┘ │
 //!                            └──────> telemetry <┄ (samples) ┄┄┘
 //! ```
@@ -9,24 +10,29 @@
 //! Questions go along the solid arrows only; what goes upwards is a stream with reserved places, a latched
 //! state or a sample that may be dropped. So nothing waits in a circle.
 
+mod calibrate;
 mod handle;
 mod journal;
 mod load;
 mod prompt;
+mod remember;
 mod reply;
+mod run;
 mod shell;
 
 use std::rc::Rc;
 
 use fanlight_messages::draft::Width;
 use fanlight_messages::limits::{
-    ENGINE_CONTROL, ENGINE_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL, SUBMITTER_INBOX,
+    ENGINE_CONTROL, ENGINE_INBOX, MEMORY_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL,
+    SUBMITTER_INBOX,
 };
 use fanlight_messages::protocol::controller::PlanChosen;
 
 use crate::backend::Backend;
 use crate::controller::controller;
 use crate::kit::{Capacities, Clock, Latch, World};
+use crate::memory::{MemoryStorage, NoStorage, memory};
 use crate::pager::{PagerLinks, pager};
 use crate::submitter::{SubmitterLinks, submitter};
 use crate::telemetry::TelemetryLink;
@@ -39,7 +45,17 @@ pub use shell::{EngineLinks, EngineMail, engine};
 
 /// Starts an engine on this thread. It ends when every clone of its handle is dropped.
 pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1 });
+    start_engine_with(world, backend, clock, NoStorage)
+}
+
+/// The same with a store for the session memory.
+pub fn start_engine_with<B: Backend>(
+    world: &World,
+    backend: B,
+    clock: Clock,
+    storage: impl MemoryStorage,
+) -> EngineHandle {
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
@@ -60,8 +76,18 @@ pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> Engi
     let capacities = Capacities { control: 1, inbox: PAGER_INBOX };
     let pager = world.spawn("pager", capacities, |mailbox| pager(mailbox, links));
 
-    let links = EngineLinks { pager, submitter, controller, telemetry: telemetry.clone(), clock };
+    let capacities = Capacities { control: 1, inbox: MEMORY_INBOX };
+    let memory = world.spawn("memory", capacities, |mailbox| memory(mailbox, storage));
+
+    let links = EngineLinks {
+        pager,
+        submitter,
+        controller: controller.clone(),
+        memory,
+        telemetry: telemetry.clone(),
+        clock,
+    };
     let capacities = Capacities { control: ENGINE_CONTROL, inbox: ENGINE_INBOX };
     let engine = world.spawn("engine", capacities, |mailbox| engine(mailbox, links));
-    EngineHandle::new(engine, telemetry)
+    EngineHandle::new(engine, controller, telemetry)
 }

@@ -147,6 +147,11 @@ impl BackendModel for Runner {
         prepared.await.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
+    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+        let prepared = Runner::prepare_next(self, width).await;
+        prepared.map_err(|error| device_error(error, "compiling pipelines"))
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
         Runner::begin(self, setup).map_err(|error| device_error(error, "beginning a request"))
     }

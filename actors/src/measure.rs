@@ -281,6 +281,10 @@ impl BackendModel for LentModel {
         BackendModel::prepare(&mut self.lent()?.runner, width, sampling).await
     }
 
+    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+        BackendModel::prepare_next(&mut self.lent()?.runner, width).await
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
         BackendModel::begin(&mut self.lent()?.runner, setup)
     }

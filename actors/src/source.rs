@@ -25,7 +25,9 @@ pub trait ByteSource {
     /// When the platform fails or the bytes are not there.
     async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError>;
 
-    /// The same with a buffer that may travel, to a thread that reads for instance; it comes back filled.
+    /// The same with a buffer that may travel, to a thread that reads for instance; it comes back filled. Reads
+    /// ahead are left alone once they have begun: they must go on without being polled, and none may keep
+    /// another from going on.
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).

@@ -7,7 +7,7 @@ use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_actors::source::{ByteSource, NamedSource};
 use fanlight_messages::TensorType;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::SourceError;
 use fanlight_messages::protocol::engine::*;
 use fanlight_tests::synth::{Architecture, tiny};
@@ -38,8 +38,8 @@ struct Heard {
 async fn reply(handle: &EngineHandle, device: &GpuBackend, width: Width, losses: &[u32]) -> Heard {
     let ids: Vec<u32> = (0..70).map(|i| (i * 29 + 3) % 250).collect();
     let request = Generate {
-        width,
-        window_steps: 1,
+        width: WidthPolicy::Fixed(width),
+        window_steps: Some(1),
         hash_logits: true,
         reuse_prefix: false,
         ..Generate::new(Prompt::Ids(ids.into()), 40)

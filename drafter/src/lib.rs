@@ -10,6 +10,7 @@ mod matching;
 mod merge;
 mod reliability;
 mod replay;
+pub mod session;
 mod tree;
 
 pub use history::History;

@@ -13,8 +13,9 @@ use fanlight_actors::source::{ByteSource, NamedSource, part_names};
 use fanlight_messages::error::SourceError;
 use fanlight_messages::limits::READS_IN_FLIGHT;
 
-/// Reads that wait for a thread: the pager has no more under way than there are threads.
-const READS_WAITING: usize = 1;
+/// Reads that wait for a thread: pages and embedding rows of a pass, and those of a load. A place is always
+/// free: a read that waited for one while nobody polls it would keep the place from one that is awaited.
+const READS_WAITING: usize = 2 * READS_IN_FLIGHT + 2;
 
 /// A read on its way to a thread.
 struct ReadJob {
@@ -161,8 +162,8 @@ impl ByteSource for FileSource {
         let bytes = buffer.len() as u64;
         let failed = |reason: String| SourceError::Failed { offset, bytes, reason };
         let (done, read) = oneshot::channel();
-        let sent = self.jobs.send(ReadJob { offset, buffer, done }).await;
-        sent.map_err(|_| failed("the reading threads have ended".into()))?;
+        let sent = self.jobs.try_send(ReadJob { offset, buffer, done });
+        sent.map_err(|error| failed(format!("more than {READS_WAITING} reads at once ({error})")))?;
         let read = read.await.map_err(|_| failed("the reading thread has ended".into()))?;
         read.map_err(|error| failed(error.to_string()))
     }
@@ -184,6 +185,7 @@ pub fn open_model(path: &Path, reads: Reads) -> Result<Vec<NamedSource>> {
 mod tests {
     use std::io::Write;
 
+    use futures::FutureExt;
     use futures::executor::block_on;
 
     use super::*;
@@ -200,6 +202,20 @@ mod tests {
                 let read = block_on(source.read_into(offset as u64, vec![0; len])).unwrap();
                 assert!(read == bytes[offset..offset + len], "{reads:?}, {len} bytes at {offset}");
             }
+            // Reads that began and are left alone do not keep others from ending.
+            let begin = |_| {
+                let mut read = Box::pin(source.read_into(0, vec![0; 8 << 20]));
+                let _ = read.as_mut().now_or_never();
+                read
+            };
+            let left_alone: Vec<_> = (0..2 * READS_IN_FLIGHT).map(begin).collect();
+            for _ in 0..8 {
+                let reads = [0, 5_000_000].map(|offset| source.read_into(offset, vec![0; 1000]));
+                for read in block_on(futures::future::join_all(reads)) {
+                    assert_eq!(read.unwrap().len(), 1000);
+                }
+            }
+            drop(left_alone);
             let error = block_on(source.read_into(8_999_990, vec![0; 11])).unwrap_err();
             assert!(matches!(error, SourceError::Failed { bytes: 11, .. }), "{error}");
         }

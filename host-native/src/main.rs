@@ -1,9 +1,11 @@
 //! The command line: run a model, look into a model file, verify the kernels, measure.
 
 mod bench;
+mod cache;
 mod files;
 mod inspect;
 mod load;
+mod memory;
 mod observe;
 mod options;
 mod replay;

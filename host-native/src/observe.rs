@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use fanlight_actors::engine::EngineHandle;
-use fanlight_messages::wire::SnapshotWire;
+use fanlight_messages::wire::{ControllerWire, SnapshotWire};
 use serde_json::json;
 
 /// Between two lines: ten a second are as many as a person or a panel follows.
@@ -35,7 +35,8 @@ impl Observer {
         let newest_us = snapshot.trace.last().map_or(self.seen_us, |(at_us, _)| *at_us);
         snapshot.trace.retain(|(at_us, _)| *at_us > self.seen_us);
         self.seen_us = newest_us;
-        eprintln!("{}", json!({ "observed": SnapshotWire::from(&snapshot) }));
+        let controller = ControllerWire::from(&handle.controller_snapshot().await?);
+        eprintln!("{}", json!({ "observed": SnapshotWire::from(&snapshot), "controller": controller }));
         Ok(())
     }
 }

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
+
+use crate::files::Reads;
 
 use crate::sampling::SamplingArgs;
 
@@ -66,9 +68,9 @@ pub struct RunOptions {
     /// Positions of the context [default: 4096, or the file's where that is less].
     #[arg(long, value_name = "N")]
     pub context: Option<u32>,
-    /// Most decode steps per submission: 1, 2 or 4.
-    #[arg(long, value_name = "W", default_value_t = 4)]
-    pub window: u32,
+    /// Decode steps per submission: 1, 2 or 4, or auto to choose as measured.
+    #[arg(long, value_name = "W", default_value = "auto", value_parser = parse_window)]
+    pub window: Window,
     /// Prompt tokens per submission, 1 to 512 [default: 512; under a budget 32, or the preset's].
     #[arg(long, value_name = "N")]
     pub chunk: Option<u32>,
@@ -78,18 +80,30 @@ pub struct RunOptions {
     /// What the model may take on the GPU.
     #[command(flatten)]
     pub budget: BudgetOptions,
-    /// Read the file past the operating system's cache: for a model larger than the memory (Linux).
-    #[arg(long)]
-    pub direct: bool,
     /// Host memory that keeps streamed pages between passes, MiB.
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     pub cache_mib: u64,
-    /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32. Never changes the answer.
-    #[arg(long, value_name = "N", default_value = "off", value_parser = parse_width)]
-    pub width: Width,
+    /// Nodes of the draft tree that a step verifies: off, 1, 2, 4, 8, 16 or 32, or auto to choose as it goes
+    /// [default: auto, or off where a processor computes]. Never changes the answer.
+    #[arg(long, value_name = "N", value_parser = parse_width)]
+    pub width: Option<WidthPolicy>,
+    /// Where it is kept what steps cost on this machine, so that the next run with --width auto need not
+    /// find out again: a folder, or off [default: fanlight in the user's cache folder].
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Milliseconds of GPU time that decoding may take of each frame of a screen, so that others can draw.
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub frame_budget: Option<u32>,
     /// How tokens are chosen.
     #[command(flatten)]
     pub sampling: SamplingArgs,
+    /// Draft from earlier replies that this file remembers, and remember the reply in it. Never changes the
+    /// answer.
+    #[arg(long, value_name = "FILE")]
+    pub memory: Option<PathBuf>,
+    /// First forget what the memory file holds.
+    #[arg(long, requires = "memory")]
+    pub forget_memory: bool,
     /// End the reply before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
@@ -137,6 +151,9 @@ pub struct BudgetOptions {
     /// Largest page that streams, MiB, 4 to 64 [default: that of the preset].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..=64))]
     pub page_mib: Option<u64>,
+    /// Read the file past the operating system's cache: for a model larger than the memory (Linux).
+    #[arg(long)]
+    pub direct: bool,
 }
 
 impl BudgetOptions {
@@ -151,6 +168,11 @@ impl BudgetOptions {
             budget.page_bytes = mib << 20;
         }
         Some(budget)
+    }
+
+    /// How the file is read.
+    pub fn reads(&self) -> Reads {
+        if self.direct { Reads::Direct } else { Reads::Cached }
     }
 
     /// Prompt tokens per submission: as asked for, or the preset's.
@@ -209,7 +231,7 @@ pub struct BenchOptions {
     /// Decode the prompts of this file in every way instead: JSON lines with id, class, split and message.
     #[arg(long, value_name = "FILE")]
     pub suite: Option<PathBuf>,
-    /// Ways of a suite [default: a readback per token, plain windows, every width]: WIDTH, or
+    /// Ways of a suite [default: a readback per token, plain windows, every width, auto]: WIDTH as of run, or
     /// WIDTH/WINDOW, or WIDTH/WINDOW/IN-FLIGHT.
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = parse_way, requires = "suite")]
     pub ways: Vec<Way>,
@@ -246,13 +268,26 @@ pub struct ReplayOptions {
     pub json: bool,
 }
 
+/// Steps per window; `None` is chosen as measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window(pub Option<u32>);
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(steps) => write!(f, "{steps}"),
+            None => f.write_str("auto"),
+        }
+    }
+}
+
 /// One way of decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Way {
     /// Nodes per step.
-    pub width: Width,
+    pub width: WidthPolicy,
     /// Steps per window.
-    pub steps: u32,
+    pub steps: Window,
     /// Windows in flight.
     pub in_flight: u32,
 }
@@ -261,30 +296,44 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { width, steps, in_flight } = self;
         let text = match width {
-            Width::Off if (*steps, *in_flight) == (1, 1) => "readback per token".into(),
-            Width::Off => format!("plain, window {steps}"),
-            Width::Nodes(nodes) => format!("width {nodes}, window {steps}"),
+            WidthPolicy::Fixed(Width::Off) if (*steps, *in_flight) == (Window(Some(1)), 1) => {
+                "readback per token".into()
+            }
+            WidthPolicy::Fixed(Width::Off) => format!("plain, window {steps}"),
+            WidthPolicy::Fixed(Width::Nodes(nodes)) => format!("width {nodes}, window {steps}"),
+            WidthPolicy::Auto { .. } => format!("auto, window {steps}"),
         };
         f.pad(&text)
     }
 }
 
-fn parse_width(text: &str) -> Result<Width, String> {
-    if text == "off" {
-        return Ok(Width::Off);
+fn parse_width(text: &str) -> Result<WidthPolicy, String> {
+    match text {
+        "off" => return Ok(WidthPolicy::Fixed(Width::Off)),
+        "auto" => return Ok(WidthPolicy::Auto { max: NODES_MAX }),
+        _ => {}
     }
     let nodes = text.parse().ok().filter(|nodes| WIDTHS.contains(nodes));
-    nodes.map(Width::Nodes).ok_or_else(|| format!("off or one of {WIDTHS:?} is wanted"))
+    let width = nodes.map(|nodes| WidthPolicy::Fixed(Width::Nodes(nodes)));
+    width.ok_or_else(|| format!("off, auto or one of {WIDTHS:?} is wanted"))
+}
+
+fn parse_window(text: &str) -> Result<Window, String> {
+    match text {
+        "auto" => Ok(Window(None)),
+        _ => text.parse().map(|steps| Window(Some(steps))).map_err(|_| format!("{text} is no number")),
+    }
 }
 
 fn parse_way(text: &str) -> Result<Way, String> {
     let mut parts = text.split('/');
     let width = parse_width(parts.next().unwrap_or_default())?;
-    let mut number = |default| match parts.next() {
-        None => Ok(default),
-        Some(part) => part.parse().map_err(|_| format!("{part} is no number")),
+    let steps = parts.next().map_or(Ok(Window(Some(2))), parse_window)?;
+    let in_flight = match parts.next() {
+        None => 2,
+        Some(part) => part.parse().map_err(|_| format!("{part} is no number"))?,
     };
-    let way = Way { width, steps: number(2)?, in_flight: number(2)? };
+    let way = Way { width, steps, in_flight };
     if parts.next().is_some() { Err("WIDTH/WINDOW/IN-FLIGHT is wanted".into()) } else { Ok(way) }
 }
 

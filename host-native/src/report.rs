@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::engine::{FinishReason, ModelLoaded, ReplyFinished};
+use fanlight_messages::protocol::memory::StoreFault;
 use fanlight_messages::wire::DraftsWire;
 
 /// Prints a line of JSON; false when nobody reads any more.
@@ -72,6 +73,13 @@ pub fn adapter_json(facts: &AdapterFacts) -> Value {
         "driver": facts.driver,
         "software": facts.is_software,
     })
+}
+
+/// Says on the standard error output what is wrong with a memory file, where anything is.
+pub fn memory_fault(fault: &Option<StoreFault>) {
+    if let Some(fault) = fault {
+        eprintln!("fanlight: {fault}");
+    }
 }
 
 fn finish_name(reason: FinishReason) -> &'static str {

@@ -8,14 +8,19 @@ use anyhow::{Context, Result};
 use futures::future::{Either, select};
 use futures::pin_mut;
 
-use fanlight_actors::engine::{EngineHandle, Generation, start_engine};
+use fanlight_actors::costs::Recalled;
+use fanlight_actors::engine::{EngineHandle, Generation, start_engine_with};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::sampling::Sampling;
 
-use crate::files::{Reads, open_model};
+use crate::cache::CacheFolder;
+use crate::files::open_model;
 use crate::load::{PassBar, with_progress};
+use crate::memory::MemoryFile;
 use crate::observe::Observer;
 use crate::options::{RunOptions, Switch};
 use crate::report;
@@ -26,10 +31,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     let sampling = Rc::new(options.sampling.sampling()?);
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
-        let reads = if options.direct { Reads::Direct } else { Reads::Cached };
-        let sources = open_model(&options.model, reads)?;
+        let sources = open_model(&options.model, options.budget.reads())?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
-        let handle = start_engine(&world, backend, Clock::real());
+        let storage = MemoryFile::new(options.memory.as_deref());
+        let handle = start_engine_with(&world, backend, Clock::real(), storage);
+        if options.forget_memory {
+            handle.forget_memory().await?;
+        }
         let request = Load {
             context_len: options.context,
             batch_tokens: options.budget.batch_tokens(options.chunk),
@@ -48,30 +56,49 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         } else if let Some(line) = report::streams_line(&loaded) {
             eprintln!("{line}");
         }
-        let generation = handle.generate(generate_request(options, sampling.clone())).await?;
+        let request = generate_request(options, sampling.clone(), loaded.adapter.is_software);
+        // Costs matter where something is chosen by them.
+        let is_auto = matches!(request.width, WidthPolicy::Auto { .. });
+        let cache = is_auto.then(|| CacheFolder::find(options.cache.as_deref())).flatten();
+        if let Some(cache) = &cache {
+            match handle.recall_costs(cache, &loaded).await {
+                Ok(Recalled::Refused(refused)) => eprintln!("fanlight: {refused}"),
+                Ok(_) => {}
+                Err(error) => eprintln!("fanlight: {error}"),
+            }
+        }
+        let generation = handle.generate(request).await?;
+        report::memory_fault(&generation.started.memory_fault);
         let mut observer = Observer::new(options.observe);
         let look =
             Look { is_json: options.json, seed: sampling.is_drawn().then_some(sampling.options().seed) };
         let streaming = stream_reply(generation, &handle, &loaded, &mut interrupts, look, &mut observer);
         let outcome = streaming.await;
         observer.look(&handle, true).await?;
+        if let Some(cache) = &cache
+            && let Err(error) = handle.keep_costs(cache, &loaded).await
+        {
+            eprintln!("fanlight: {error}");
+        }
         handle.unload().await?;
         outcome
     })
 }
 
-fn generate_request(options: &RunOptions, sampling: Rc<Sampling>) -> Generate {
+fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, is_software: bool) -> Generate {
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
         chat_prompt(&options.prompt, options.think == Switch::On)
     };
     Generate {
-        window_steps: options.window,
-        width: options.width,
+        window_steps: options.window.0,
+        width: options.width.unwrap_or_else(|| WidthPolicy::for_adapter(is_software)),
+        frame_budget_ms: options.frame_budget,
         stop: options.stop.clone(),
         hash_logits: options.json,
         sampling,
+        memory: if options.memory.is_some() { MemoryScope::Origin } else { MemoryScope::Off },
         ..Generate::new(prompt, options.token_limit)
     }
 }
@@ -99,7 +126,7 @@ async fn stream_reply(
     look: Look,
     observer: &mut Observer,
 ) -> Result<ExitCode> {
-    let Look { is_json, seed } = look;
+    let is_json = look.is_json;
     let (mut ids, mut text) = (Vec::new(), String::new());
     let mut was_interrupted = false;
     let mut pass = PassBar::default();
@@ -147,18 +174,7 @@ async fn stream_reply(
             GenerationEvent::Finished(finished) => {
                 pass.clear();
                 text.push_str(&finished.text);
-                let started = &generation.started;
-                if is_json {
-                    let prompt_ids = &started.prompt_ids;
-                    let mut line = report::finished_line(prompt_ids, &ids, &text, &finished, loaded);
-                    line["seed"] = seed.into();
-                    report::print_json(&line);
-                } else {
-                    report::print_text(&finished.text);
-                    report::print_text("\n");
-                    let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
-                    eprintln!("{}{seed}", report::speed_line(&finished, started.reused_tokens, loaded));
-                }
+                print_end(&generation.started, &finished, (&ids, &text), loaded, look);
                 return Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS });
             }
             GenerationEvent::Failed(error) => return Err(error.into()),
@@ -167,6 +183,28 @@ async fn stream_reply(
             // The reader of the pipe has left: so does the reply.
             handle.cancel().await?;
         }
+    }
+}
+
+/// The end of a reply of `ids` and `text`.
+fn print_end(
+    started: &GenerationStarted,
+    finished: &ReplyFinished,
+    (ids, text): (&[u32], &str),
+    loaded: &ModelLoaded,
+    Look { is_json, seed }: Look,
+) {
+    report::memory_fault(&finished.memory_fault);
+    if is_json {
+        let mut line = report::finished_line(&started.prompt_ids, ids, text, finished, loaded);
+        line["seed"] = seed.into();
+        line["memory_tokens"] = started.memory_tokens.into();
+        report::print_json(&line);
+    } else {
+        report::print_text(&finished.text);
+        report::print_text("\n");
+        let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
+        eprintln!("{}{seed}", report::speed_line(finished, started.reused_tokens, loaded));
     }
 }
 

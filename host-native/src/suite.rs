@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use fanlight_actors::engine::EngineHandle;
-use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
 use fanlight_messages::protocol::engine::*;
 
-use crate::options::{BenchOptions, Way};
+use crate::options::{BenchOptions, Way, Window};
 use crate::report::{print_json, print_text};
 use crate::run::chat_prompt;
 
@@ -64,11 +64,14 @@ fn read_suite(path: &Path) -> Result<Vec<SuitePrompt>> {
         .collect()
 }
 
-/// The ways of a suite when none is named: a readback per token, plain windows, every width.
+/// The ways of a suite when none is named: a readback per token, plain windows, every width, auto.
 fn all_ways() -> Vec<Way> {
-    let plain = |steps, in_flight| Way { width: Width::Off, steps, in_flight };
+    let way = |width, steps, in_flight| Way { width, steps: Window(steps), in_flight };
+    let plain = |steps, in_flight| way(WidthPolicy::default(), Some(steps), in_flight);
     let mut ways = vec![plain(1, 1), plain(1, 2), plain(2, 2), plain(4, 2)];
-    ways.extend(WIDTHS.into_iter().skip(1).map(|n| Way { width: Width::Nodes(n), steps: 2, in_flight: 2 }));
+    let fixed = |nodes| WidthPolicy::Fixed(Width::Nodes(nodes));
+    ways.extend(WIDTHS.into_iter().skip(1).map(|nodes| way(fixed(nodes), Some(2), 2)));
+    ways.push(way(WidthPolicy::Auto { max: NODES_MAX }, None, 2));
     ways
 }
 
@@ -128,7 +131,7 @@ async fn reply(
     way: Way,
 ) -> Result<Reply> {
     let request = Generate {
-        window_steps: way.steps,
+        window_steps: way.steps.0,
         windows_in_flight: way.in_flight,
         width: way.width,
         hash_logits: options.hash,
@@ -186,7 +189,8 @@ fn recording(prompt: &SuitePrompt, reply: &Reply) -> Value {
 fn print_totals(ways: &[Way], totals: &[WayTotals], prompts: usize, is_json: bool) {
     let ms = |total: &WayTotals| total.us as f64 / 1e3 / total.tokens.max(1) as f64;
     // Speculation is compared with the plain windows of two steps, or with whatever comes first.
-    let is_base = |way: &Way| *way == Way { width: Width::Off, steps: 2, in_flight: 2 };
+    let is_base =
+        |way: &Way| *way == Way { width: WidthPolicy::default(), steps: Window(Some(2)), in_flight: 2 };
     let base = ways.iter().position(is_base).unwrap_or(0);
     let base_ms = totals.get(base).map_or(0.0, ms);
     for (way, total) in ways.iter().zip(totals) {

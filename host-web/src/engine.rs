@@ -19,9 +19,10 @@ use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
 use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::source::NamedSource;
 use fanlight_messages::device::AdapterFacts;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 
 use crate::error::{Failure, FailureKind};
 use crate::source::{BlobSource, ModelStorage, check_hashes, open_model};
@@ -267,9 +268,14 @@ impl Engine {
         let plain = Generate::new(prompt, request.token_limit);
         Ok(Generate {
             sampling: Rc::new(sampling),
+            memory: request.memory.map_or(MemoryScope::Off, Into::into),
             stop: request.stop,
-            width: request.width.map_or(Width::Off, Width::Nodes),
-            window_steps: request.window_steps.unwrap_or(plain.window_steps),
+            width: match request.width {
+                None => WidthPolicy::for_adapter(self.adapter.is_software),
+                Some(0) => WidthPolicy::Fixed(Width::Off),
+                Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
+            },
+            window_steps: request.window_steps,
             windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
             ..plain
         })

@@ -7,6 +7,7 @@ use tsify::Tsify;
 use fanlight_actors::gpu_backend::Scope;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::sampling::{Sampling, SamplingError, SamplingOptions};
 
 /// The machine that computes.
@@ -139,6 +140,25 @@ pub enum TokenizeRequest {
     },
 }
 
+/// How far replies are remembered for drafts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "lowercase")]
+pub enum Remember {
+    /// Not at all.
+    Off,
+    /// Until the conversation is reset or another model loaded.
+    Conversation,
+}
+
+impl From<Remember> for MemoryScope {
+    fn from(remember: Remember) -> Self {
+        match remember {
+            Remember::Off => Self::Off,
+            Remember::Conversation => Self::Conversation,
+        }
+    }
+}
+
 /// Asks for a reply.
 #[derive(Debug, Clone, PartialEq, Deserialize, Tsify)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -151,11 +171,11 @@ pub struct ReplyRequest {
     #[serde(default)]
     #[tsify(optional)]
     pub stop: Vec<String>,
-    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32; absent for none. Never changes the
-    /// reply.
+    /// Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or 0 for none; absent to choose
+    /// as it goes. Never changes the reply.
     #[tsify(optional)]
     pub width: Option<u32>,
-    /// Steps per submission: 1, 2 or 4; absent for the most.
+    /// Steps per submission: 1, 2 or 4; absent to choose as measured.
     #[tsify(optional)]
     pub window_steps: Option<u32>,
     /// Submissions ahead of the one that is read: 1 or 2; absent for two.
@@ -190,6 +210,9 @@ pub struct ReplyRequest {
     /// Absent for another one each time.
     #[tsify(optional)]
     pub seed: Option<u64>,
+    /// Whether drafts are made from earlier replies too; absent for not. Never changes the reply.
+    #[tsify(optional)]
+    pub memory: Option<Remember>,
 }
 
 impl ReplyRequest {

@@ -98,6 +98,52 @@ impl Width {
     }
 }
 
+/// How the width of a reply's steps is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WidthPolicy {
+    /// Every step has this width.
+    Fixed(Width),
+    /// The controller chooses for every window from what widths cost and what drafts were worth.
+    Auto {
+        /// The widest step that it may choose: one of [`WIDTHS`].
+        max: u32,
+    },
+}
+
+impl Default for WidthPolicy {
+    fn default() -> Self {
+        Self::Fixed(Width::Off)
+    }
+}
+
+impl WidthPolicy {
+    /// What hosts ask for when nothing else is said. On a processor that computes in place of a GPU nothing
+    /// is drafted: there one pipeline takes as long to compile as many replies take to decode.
+    pub fn for_adapter(is_software: bool) -> Self {
+        if is_software { Self::Fixed(Width::Off) } else { Self::Auto { max: NODES_MAX } }
+    }
+
+    /// Every width that a step may have.
+    pub fn widths(self) -> impl Iterator<Item = Width> {
+        let (fixed, max) = match self {
+            Self::Fixed(width) => (Some(width), 0),
+            Self::Auto { max } => (None, max),
+        };
+        let chosen = WIDTHS.into_iter().take_while(move |nodes| *nodes <= max).map(Width::Nodes);
+        let off = fixed.is_none().then_some(Width::Off);
+        fixed.into_iter().chain(off).chain(chosen)
+    }
+
+    /// The width that a plan asks for where it is allowed, else the plainest that is.
+    pub fn limit(self, wanted: Width) -> Width {
+        match self {
+            Self::Fixed(width) => width,
+            Self::Auto { max } if wanted.rows() <= max => wanted,
+            Self::Auto { .. } => Width::Off,
+        }
+    }
+}
+
 /// Word offset of the expected accepted nodes by width.
 pub const EXPECTED_WORD: u32 = 2;
 /// Word offset of the number of visited nodes.

@@ -249,3 +249,41 @@ pub enum GenerateError {
         actor: &'static str,
     },
 }
+
+/// Why costs that a host kept are not used. They are measured again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostRecordError {
+    /// It is no record, or a damaged one.
+    #[error("the record of costs is damaged ({reason}): it is not used, costs are measured again")]
+    Corrupt {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// It has another format.
+    #[error("the record of costs has format {found}, this is format {wanted}: costs are measured again")]
+    Version {
+        /// Its format.
+        found: u32,
+        /// The format of this build.
+        wanted: u32,
+    },
+    /// It was written for something else.
+    #[error("the record of costs is of another adapter, model or build: costs are measured again")]
+    Foreign,
+}
+
+/// Why costs could not be kept or looked up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostStoreError {
+    /// The host's store failed.
+    #[error("costs could not be kept or looked up: {reason}")]
+    Store {
+        /// Why, in full.
+        reason: String,
+    },
+    /// The engine ended.
+    #[error("the engine has ended (controller is gone): start a new one")]
+    EngineGone,
+}

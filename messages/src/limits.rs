@@ -76,12 +76,14 @@ pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
 /// Unread events of a reply: eight windows of text, and the end and every resume, whose places are reserved
 /// when the reply begins. When it is full, no further window is submitted.
 pub const REPLY_EVENTS: usize = 8 + 1 + RESUMES_MAX as usize;
+/// Requests to the memory: the engine asks one at a time, and a reset may follow at once.
+pub const MEMORY_INBOX: usize = 1 + 1;
 /// Samples that wait for the controller or telemetry; more are dropped and counted.
 pub const SAMPLES: usize = 32;
 /// Control requests of an actor that only hears samples: a snapshot for each of two hosts.
 pub const SAMPLES_CONTROL: usize = HOSTS;
 /// Ends of actors that nobody has read: one per actor of an engine.
-pub const EXITS: usize = 5;
+pub const EXITS: usize = 6;
 
 // --- Lost devices ---
 
@@ -97,8 +99,16 @@ pub const RESUMES_MAX: u32 = 3;
 /// Samples that the trace keeps: a few minutes of windows, 24 KiB.
 pub const TRACE_SAMPLES: usize = 1024;
 
+/// Changes of width that the controller keeps for telemetry: some tens of replies that settle, 1 KiB.
+pub const WIDTH_CHANGES: usize = 64;
+
 // --- Windows ---
 
 /// Predicted GPU time of one submission, microseconds: a tenth of the shortest watchdog in use (2 s), so that
 /// even a prediction that is far off does not lose the device.
 pub const SUBMISSION_US_MAX: u64 = 200_000;
+/// A frame of a page that draws sixty times a second, microseconds.
+pub const FRAME_US: u64 = 1_000_000 / 60;
+/// Time that measuring between requests may take for one loaded model, microseconds; beyond it costs are
+/// learned in use.
+pub const CALIBRATION_US_MAX: u64 = 2_000_000;

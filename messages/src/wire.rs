@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::draft::Width;
+use crate::protocol::controller::{ControllerSnapshot, CostsSnapshot};
 use crate::protocol::engine::DraftStats;
 use crate::protocol::telemetry::{HistogramSnapshot, PassTotals, RecordSample, SnapshotTaken};
 
@@ -77,6 +79,62 @@ impl From<&DraftStats> for DraftsWire {
     fn from(stats: &DraftStats) -> Self {
         let DraftStats { verified, accepted, accepted_by_depth, match_len } = *stats;
         Self { verified, accepted, steps_by_accepted: accepted_by_depth, steps_by_match_length: match_len }
+    }
+}
+
+/// What the controller knows and does, version 1 of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ControllerWire {
+    /// Version of this format.
+    pub version: u32,
+    /// Costs as the request found them.
+    pub measured: CostsWire,
+    /// Costs as they are now.
+    pub online: CostsWire,
+    /// Windows so far: plain ones, then of 1, 2, 4, 8, 16 and 32 nodes.
+    pub windows_by_width: [u64; 7],
+    /// The last changes of width: tokens so far, and nodes; 0 nodes are plain decoding.
+    pub widths: Vec<(u64, u32)>,
+    /// By length of the longest match, 0 to 8: steps that could be judged, the nodes that they promised in
+    /// thousandths, and the nodes that were right.
+    pub acceptance: [(u64, u64, u64); 9],
+    /// Windows that were probes.
+    pub probes: u64,
+    /// What they lost against plain decoding, microseconds; negative where they gained.
+    pub probe_loss_us: i64,
+}
+
+/// Microseconds of a step, 0 where it was not measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CostsWire {
+    /// A plain step in windows of 1, 2 and 4 steps.
+    pub plain_us: [u64; 3],
+    /// A step of 1, 2, 4, 8, 16 and 32 nodes, without the window's own cost.
+    pub tree_us: [u64; 6],
+}
+
+impl From<CostsSnapshot> for CostsWire {
+    fn from(CostsSnapshot { plain_us, tree_us }: CostsSnapshot) -> Self {
+        Self { plain_us, tree_us }
+    }
+}
+
+impl From<&ControllerSnapshot> for ControllerWire {
+    fn from(snapshot: &ControllerSnapshot) -> Self {
+        let nodes = |width| match width {
+            Width::Off => 0,
+            Width::Nodes(nodes) => nodes,
+        };
+        Self {
+            version: 1,
+            measured: snapshot.measured.into(),
+            online: snapshot.online.into(),
+            windows_by_width: snapshot.windows_by_width,
+            widths: snapshot.widths.iter().map(|(token, width)| (*token, nodes(*width))).collect(),
+            acceptance: snapshot.acceptance.map(|of| (of.steps, of.promised_milli, of.right)),
+            probes: snapshot.probes,
+            probe_loss_us: snapshot.probe_loss_us,
+        }
     }
 }
 

@@ -1,8 +1,12 @@
-//! How much to submit at once: the plan of the next windows, from what the last ones cost. Pure; time comes
-//! in as a number.
+//! What to submit next: how many steps a window has and how wide they are, from what windows cost and what
+//! drafts were worth. Pure; time comes in as a number.
 
-mod average;
-mod window;
+mod acceptance;
+mod controller;
+mod cost;
+mod history;
+mod purse;
+mod record;
 
-pub use average::DecayingAverage;
-pub use window::WindowPlanner;
+pub use controller::Controller;
+pub use record::record_name;

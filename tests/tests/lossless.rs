@@ -7,8 +7,10 @@ use std::rc::Rc;
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::plan::KvFormat;
+use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow};
+use fanlight_scheduler::Controller;
 use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, memory_right_for};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
@@ -181,6 +183,53 @@ fn widths_may_change_between_windows() {
                 "{plan:?}, windows of {steps}"
             );
         }
+    }
+}
+
+/// Microseconds of a step as the controller is told, so that it moves between plain and wide steps.
+fn paper_us(width: Width) -> u64 {
+    10_000 + if width == Width::Off { 0 } else { 150 + 400 * u64::from(width.rows() - 1) }
+}
+
+/// The controller chooses width and length of every window; half of the memory leads astray.
+#[test]
+fn what_the_controller_plans_gives_the_same_bits() {
+    let mut rig = load(Architecture::Llama, TensorType::Q8_0, KvFormat::F16);
+    let prompt = prompt(40);
+    let tokens = 160;
+    let expected = rig.greedy(&prompt, Way::default(), &setup(tokens)).unwrap();
+    let right = memory_right_for(&prompt, &expected.ids[..80], usize::MAX);
+    let wrong = memory_right_for(&prompt, &expected.ids, 0);
+    let policy = WidthPolicy::Auto { max: 32 };
+    for width in policy.widths() {
+        block_on(rig.runner.prepare(width)).unwrap();
+    }
+    for memory in [[&wrong[..], &right[..]].concat(), wrong.to_vec(), Vec::new()] {
+        let mut controller = Controller::default();
+        let configure =
+            ConfigurePlan { window_steps: None, width: policy, frame_budget_us: None, streams: false };
+        let mut plan = controller.configure(&configure);
+        rig.runner.begin(&RequestSetup { memory: memory.into(), ..setup(tokens) }).unwrap();
+        let first = block_on(rig.runner.prefill(0, &prompt, true).unwrap()).unwrap();
+        let (mut ids, mut hashes, mut last) = (first.tokens, first.hashes, first.control);
+        let mut in_flight = std::collections::VecDeque::new();
+        let mut widths = Vec::new();
+        while last.end == 0 || !in_flight.is_empty() {
+            while last.end == 0 && in_flight.len() < 2 {
+                widths.push(plan.width.rows());
+                in_flight.push_back((plan, rig.runner.window(plan.steps, plan.width).unwrap()));
+            }
+            let (done, report) = in_flight.pop_front().unwrap();
+            let report = block_on(report).unwrap();
+            let (width, steps, records) = (done.width, done.steps, report.steps);
+            let elapsed_us = Some(u64::from(steps) * paper_us(width));
+            plan = controller.observe(&ObserveWindow { width, steps, elapsed_us, records });
+            ids.extend(report.tokens);
+            hashes.extend(report.hashes);
+            last = report.control;
+        }
+        assert_eq!((&ids[..], &hashes[..], last.hash, last.end), expected.bits(), "{widths:?}");
+        assert!(widths.iter().any(|rows| *rows > 1), "it never speculated: {widths:?}");
     }
 }
 

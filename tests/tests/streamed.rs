@@ -7,7 +7,7 @@ use std::rc::Rc;
 use fanlight_actors::engine::EngineHandle;
 use fanlight_actors::kit::World;
 use fanlight_messages::TensorType;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::layout::{PagePlanes, ResidentFormat};
 use fanlight_messages::plan::{Budget, BufferOwner, KvFormat, PlanRequest};
 use fanlight_messages::protocol::engine::*;
@@ -21,7 +21,11 @@ const PAGE_BYTES: u64 = 4 << 20;
 
 fn request(len: u32, width: Width) -> Generate {
     let ids: Vec<u32> = (0..len).map(|i| (i * 29 + 3) % 250).collect();
-    Generate { width, hash_logits: true, ..Generate::new(Prompt::Ids(ids.into()), 14) }
+    Generate {
+        width: WidthPolicy::Fixed(width),
+        hash_logits: true,
+        ..Generate::new(Prompt::Ids(ids.into()), 14)
+    }
 }
 
 /// What is compared of a conversation of three turns: the second goes on from the first, the third does not.

@@ -6,7 +6,7 @@ mod engine;
 use std::rc::Rc;
 
 use fanlight_actors::kit::World;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::plan::{Budget, PlanRequest};
 use fanlight_messages::protocol::engine::*;
 use fanlight_pager::{plan_minimum, plan_resident};
@@ -48,7 +48,7 @@ fn check(model: &str) {
             ..Generate::new(prompt.clone(), TOKENS)
         };
         load(&handle, &bytes, resident.clone()).await;
-        let (expected, finished) = reply(&handle, ask(Width::Off)).await;
+        let (expected, finished) = reply(&handle, ask(WidthPolicy::Fixed(Width::Off))).await;
         assert!(!expected.is_empty());
         for percent in [0, 25, 50, 75, 100] {
             let budget = Budget { bytes: least + weights * percent / 100, page_bytes: PAGE_BYTES };
@@ -56,7 +56,7 @@ fn check(model: &str) {
             assert!(loaded.gpu_bytes <= budget.bytes);
             assert_eq!(loaded.plan.stream.is_none(), percent == 100);
             for width in [Width::Off, Width::Nodes(8)] {
-                let (ids, streamed) = reply(&handle, ask(width)).await;
+                let (ids, streamed) = reply(&handle, ask(WidthPolicy::Fixed(width))).await;
                 let (bits, wanted) = ((ids, streamed.logits_hash), (&expected, finished.logits_hash));
                 assert_eq!((&bits.0, bits.1), wanted, "{model}, {percent} %, {width:?}");
             }

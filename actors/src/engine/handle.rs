@@ -2,12 +2,20 @@
 
 use std::rc::Rc;
 
-use fanlight_messages::error::{GenerateError, LoadError};
+use fanlight_messages::error::{CostStoreError, GenerateError, LoadError};
 use fanlight_messages::limits::REPLY_EVENTS;
+use fanlight_messages::protocol::controller::{
+    ControllerSnapshot, RecallCosts, TakeControllerSnapshot, TakeCosts,
+};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
 use fanlight_messages::protocol::telemetry::{SnapshotTaken, TakeSnapshot};
 
+use fanlight_scheduler::record_name;
+
 use super::shell::EngineMail;
+use crate::controller::ControllerMail;
+use crate::costs::{CostStore, Recalled, key};
 use crate::kit::{Addr, Gone, Latch, StreamReceiver, stream};
 use crate::source::NamedSource;
 use crate::telemetry::TelemetryLink;
@@ -16,6 +24,7 @@ use crate::telemetry::TelemetryLink;
 #[derive(Clone)]
 pub struct EngineHandle {
     engine: Addr<EngineMail>,
+    controller: Addr<ControllerMail>,
     telemetry: TelemetryLink,
 }
 
@@ -36,8 +45,12 @@ fn generate_gone(_: Gone) -> GenerateError {
 }
 
 impl EngineHandle {
-    pub(super) fn new(engine: Addr<EngineMail>, telemetry: TelemetryLink) -> Self {
-        Self { engine, telemetry }
+    pub(super) fn new(
+        engine: Addr<EngineMail>,
+        controller: Addr<ControllerMail>,
+        telemetry: TelemetryLink,
+    ) -> Self {
+        Self { engine, controller, telemetry }
     }
 
     /// Loads a model from its files, in place of the one before; `progress` is set as it goes.
@@ -97,6 +110,15 @@ impl EngineHandle {
         self.engine.ask(Detokenize { ids }).await.map_err(generate_gone)?
     }
 
+    /// Forgets every reply that drafts could be made from, those in the host's store too.
+    ///
+    /// # Errors
+    /// [`StoreFault::Unwritable`] when the store fails, while a reply runs, and when the engine is gone.
+    pub async fn forget_memory(&self) -> Result<(), StoreFault> {
+        let gone = |gone: Gone| StoreFault::Unwritable { reason: generate_gone(gone).to_string() };
+        self.engine.ask(ForgetMemory).await.map_err(gone)?
+    }
+
     /// Stops what runs and frees the model.
     ///
     /// # Errors
@@ -111,5 +133,49 @@ impl EngineHandle {
     /// [`GenerateError::EngineGone`] only.
     pub async fn snapshot(&self) -> Result<SnapshotTaken, GenerateError> {
         self.telemetry.addr().ask(TakeSnapshot).await.map_err(generate_gone)
+    }
+
+    /// What the controller knows and does.
+    ///
+    /// # Errors
+    /// [`GenerateError::EngineGone`] only.
+    pub async fn controller_snapshot(&self) -> Result<ControllerSnapshot, GenerateError> {
+        self.controller.ask(TakeControllerSnapshot).await.map_err(generate_gone)
+    }
+
+    /// Looks up what was measured of this model on an earlier visit, so that the first reply profits. To be
+    /// called after the load.
+    ///
+    /// # Errors
+    /// When the store cannot be read. A record that is damaged or foreign is no error: see [`Recalled`].
+    pub async fn recall_costs(
+        &self,
+        store: &impl CostStore,
+        loaded: &ModelLoaded,
+    ) -> Result<Recalled, CostStoreError> {
+        let key = key(loaded);
+        let Some(record) = store.read(&record_name(&key)).await? else { return Ok(Recalled::Nothing) };
+        let recalled = self.controller.ask(RecallCosts { key, record }).await;
+        Ok(match recalled.map_err(|_| CostStoreError::EngineGone)? {
+            Ok(()) => Recalled::Costs,
+            Err(refused) => Recalled::Refused(refused),
+        })
+    }
+
+    /// Keeps what was measured of this model, if anything was.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn keep_costs(
+        &self,
+        store: &impl CostStore,
+        loaded: &ModelLoaded,
+    ) -> Result<(), CostStoreError> {
+        let key = key(loaded);
+        let taken = self.controller.ask(TakeCosts { key: key.clone() }).await;
+        match taken.map_err(|_| CostStoreError::EngineGone)? {
+            Some(record) => store.write(&record_name(&key), &record).await,
+            None => Ok(()),
+        }
     }
 }

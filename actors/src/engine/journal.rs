@@ -29,6 +29,11 @@ impl Journal {
         self.ids = Vec::new();
     }
 
+    /// The ids, from position 0 on.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
     /// Tokens in the cache.
     pub fn len(&self) -> usize {
         self.ids.len()

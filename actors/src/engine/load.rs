@@ -7,6 +7,7 @@ use fanlight_messages::error::{DeviceError, LoadError};
 use fanlight_messages::limits::{CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, CONTEXT_LEN_MIN, PLANS_MAX};
 use fanlight_messages::plan::BATCH_TOKENS_MAX;
 use fanlight_messages::protocol::engine::{Load, LoadProgress, ModelLoaded};
+use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_messages::protocol::pager::{
     OpenModel, PlaceWeights, PlanResidency, ResidencyPlanned, WeightsPlaced,
 };
@@ -29,8 +30,18 @@ pub(super) struct LoadedModel {
     pub vocabulary_len: u32,
     pub context_len: u32,
     pub batch_tokens: u32,
+    /// A processor computes in place of a GPU.
+    pub is_software: bool,
     /// Whether weights stream.
     pub streams: bool,
+}
+
+impl LoadedModel {
+    /// Whose replies its drafts may be made from.
+    pub(super) fn memory_key(&self) -> MemoryKey {
+        let tokenizer = self.tokenizer.tokenizer_hash().0;
+        MemoryKey { tokenizer, vocabulary_len: self.vocabulary_len }
+    }
 }
 
 fn text_error(error: impl std::fmt::Display) -> LoadError {
@@ -82,6 +93,7 @@ pub(super) async fn load(
         vocabulary_len,
         context_len,
         batch_tokens: plan.request.batch_tokens,
+        is_software: adapter.is_software,
         streams: plan.stream.is_some(),
     };
     let answer = ModelLoaded {

@@ -4,12 +4,13 @@ use std::rc::Rc;
 
 use fanlight_messages::control::{WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
 use fanlight_messages::protocol::engine::{
     ChatRole, ChatTurn, Detokenize, Generate, Prompt, Tokenize, TokenizeInput, WallTime,
 };
+use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
 use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, TextPosition, Tokenizer};
 
@@ -25,6 +26,8 @@ pub(super) struct PreparedReply {
     pub base: usize,
     pub setup: RequestSetup,
     pub chunk_tokens: u32,
+    /// Whose ids they are.
+    pub memory_key: MemoryKey,
 }
 
 /// Checks a request against the model and turns its prompt into ids.
@@ -37,8 +40,9 @@ pub(super) fn prepare(
     if !(1..=max).contains(&request.token_limit) {
         return Err(GenerateError::TokenLimit { wanted: request.token_limit, min: 1, max });
     }
-    let steps = request.window_steps;
-    if !steps.is_power_of_two() || steps > WINDOW_STEPS_MAX {
+    if let Some(steps) = request.window_steps
+        && (!steps.is_power_of_two() || steps > WINDOW_STEPS_MAX)
+    {
         let allowed = "1, 2 or 4".into();
         return Err(GenerateError::Option { option: "window steps", wanted: steps, allowed });
     }
@@ -51,11 +55,15 @@ pub(super) fn prepare(
         let allowed = format!("0 to {}", model.vocabulary_len.saturating_sub(1));
         return Err(GenerateError::Option { option: "logit bias for token", wanted: id, allowed });
     }
-    if let Width::Nodes(nodes) = request.width
+    if let WidthPolicy::Fixed(Width::Nodes(nodes)) | WidthPolicy::Auto { max: nodes } = request.width
         && !WIDTHS.contains(&nodes)
     {
         let allowed = format!("off or one of {WIDTHS:?}");
         return Err(GenerateError::Option { option: "width", wanted: nodes, allowed });
+    }
+    if request.frame_budget_ms == Some(0) {
+        let allowed = "1 or more milliseconds".into();
+        return Err(GenerateError::Option { option: "frame budget", wanted: 0, allowed });
     }
     let chunk_tokens = request.chunk_tokens.unwrap_or(model.batch_tokens);
     if !(1..=model.batch_tokens).contains(&chunk_tokens) {
@@ -80,7 +88,8 @@ pub(super) fn prepare(
         generated_from: prompt.len() as u32,
         ..RequestSetup::default()
     };
-    Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens })
+    let memory_key = model.memory_key();
+    Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens, memory_key })
 }
 
 fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, GenerateError> {

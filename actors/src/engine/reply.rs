@@ -144,6 +144,11 @@ impl ReplyCore {
         (!ids.is_empty()).then_some(GenerationEvent::Tokens { ids, text })
     }
 
+    /// What is shown so far.
+    pub(super) fn shown_ids(&self) -> &[u32] {
+        &self.shown
+    }
+
     /// Tokens shown so far.
     pub(super) fn shown_tokens(&self) -> u32 {
         self.shown.len() as u32
@@ -197,6 +202,7 @@ impl ReplyCore {
             text,
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,
+            memory_fault: None,
         })
     }
 }

@@ -4,24 +4,27 @@
 use futures::future::{Either, select};
 use futures::pin_mut;
 
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
-use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
+use fanlight_messages::limits::RESUMES_MAX;
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
-use fanlight_messages::protocol::controller::ConfigurePlan;
+use fanlight_messages::protocol::controller::ForgetCosts;
 use fanlight_messages::protocol::engine::*;
-use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel, StreamDecode};
-use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
+use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
+use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
+use fanlight_messages::protocol::submitter::{RunEvent, RunId};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
+use super::remember;
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
-use crate::kit::{
-    Addr, Answer, Asked, Clock, Gone, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender, stream,
-};
+use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender};
+use crate::memory::MemoryMail;
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
 use crate::submitter::SubmitterMail;
@@ -37,6 +40,8 @@ pub enum EngineMail {
     Cancel(Asked<Cancel>),
     /// See [`Reset`].
     Reset(Asked<Reset>),
+    /// See [`ForgetMemory`].
+    Forget(Asked<ForgetMemory>),
     /// See [`Unload`].
     Unload(Asked<Unload>),
     /// See [`Tokenize`].
@@ -65,6 +70,12 @@ macro_rules! from_asked {
 }
 from_asked!(Cancel, Reset, Unload, Tokenize, Detokenize);
 
+impl From<Asked<ForgetMemory>> for EngineMail {
+    fn from(asked: Asked<ForgetMemory>) -> Self {
+        Self::Forget(asked)
+    }
+}
+
 /// Whom the engine asks and tells.
 #[derive(Clone)]
 pub struct EngineLinks {
@@ -74,6 +85,8 @@ pub struct EngineLinks {
     pub submitter: Addr<SubmitterMail>,
     /// The plan of windows.
     pub controller: Addr<ControllerMail>,
+    /// Earlier replies.
+    pub memory: Addr<MemoryMail>,
     /// Samples; droppable.
     pub telemetry: TelemetryLink,
     /// Time.
@@ -90,13 +103,14 @@ enum Interrupt {
     HostsGone,
 }
 
-struct Engine {
-    links: EngineLinks,
-    model: Option<LoadedModel>,
-    journal: Journal,
-    last_run: RunId,
+pub(super) struct Engine {
+    pub(super) links: EngineLinks,
+    pub(super) model: Option<LoadedModel>,
+    pub(super) journal: Journal,
+    pub(super) last_run: RunId,
     /// The device was lost after the model had been loaded, and is not back yet.
-    is_lost: bool,
+    pub(super) is_lost: bool,
+    pub(super) calibration: Calibration,
 }
 
 /// The engine's loop. It ends when every handle is dropped, or with the first of its actors that fails.
@@ -110,8 +124,9 @@ pub async fn engine(
         journal: Journal::default(),
         last_run: RunId::default(),
         is_lost: false,
+        calibration: Calibration::default(),
     };
-    while let Some(mail) = mailbox.next().await {
+    while let Some(mail) = engine.idle(&mut mailbox).await? {
         let interrupt = match mail {
             EngineMail::Load(asked, sources, progress) => {
                 engine.load(asked, sources, progress, &mut mailbox).await?
@@ -120,7 +135,12 @@ pub async fn engine(
             EngineMail::Cancel(asked) => Some(Interrupt::Cancel(asked)),
             EngineMail::Reset(asked) => {
                 engine.journal.clear();
+                remember::reset(&engine.links).await?;
                 asked.reply.send(Ok(()));
+                None
+            }
+            EngineMail::Forget(asked) => {
+                asked.reply.send(remember::forget(&engine.links).await?);
                 None
             }
             EngineMail::Unload(asked) => Some(Interrupt::Unload(asked)),
@@ -159,6 +179,10 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Detokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Forget(asked)) => {
+            let reason = "a reply is being generated or a model loaded".into();
+            asked.reply.send(Err(StoreFault::Unwritable { reason }));
+        }
     }
     None
 }
@@ -174,7 +198,9 @@ impl Engine {
     async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
         self.is_lost = false;
+        self.calibration = Calibration::default();
         self.journal.clear();
+        remember::reset(&self.links).await.map_err(|_| LoadError::EngineGone { actor: "memory" })?;
         self.links.pager.ask(CloseModel).await.map_err(|_| LoadError::EngineGone { actor: "pager" })?
     }
 
@@ -207,6 +233,8 @@ impl Engine {
         };
         match loaded {
             Ok((model, answer)) => {
+                let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
+                told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
                 self.model = Some(model);
                 asked.reply.send(Ok(answer));
             }
@@ -236,7 +264,7 @@ impl Engine {
         };
         // The places of the last event and of resumes are reserved first, so that they can always be told.
         let notices = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
-        let (prepared, last) = match (prepared, host.try_reserve()) {
+        let (mut prepared, last) = match (prepared, host.try_reserve()) {
             (Ok(prepared), Some(last)) => (prepared, last),
             (Err(error), _) => {
                 asked.reply.send(Err(error));
@@ -252,7 +280,12 @@ impl Engine {
             }
         }
         let (prompt_ids, reused_tokens) = (prepared.prompt.clone(), prepared.base as u32);
-        asked.reply.send(Ok(GenerationStarted { prompt_ids, reused_tokens }));
+        let (scope, key) = (request.memory, prepared.memory_key);
+        let recalled = remember::recall(&self.links, scope, key).await?;
+        let (memory_tokens, memory_fault) = (recalled.tokens.len() as u32, recalled.fault);
+        prepared.setup.memory = recalled.tokens;
+        let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
+        asked.reply.send(Ok(started));
         let mut reply = ReplyCore::new(&prepared, &request.stop);
         let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
         let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
@@ -264,7 +297,15 @@ impl Engine {
         if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
             self.model = None;
         }
-        last.send(reply.finish(result, &mut self.journal));
+        // On a processor one pipeline takes as long as many replies.
+        self.calibration.is_wanted = matches!(request.width, WidthPolicy::Auto { .. })
+            && self.model.as_ref().is_some_and(|model| !model.is_software && !model.streams);
+        let tokens = reply.shown_ids().into();
+        let mut end = reply.finish(result, &mut self.journal);
+        if let GenerationEvent::Finished(finished) = &mut end {
+            finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
+        }
+        last.send(end);
         Ok(telling.interrupt)
     }
 
@@ -307,39 +348,6 @@ impl Engine {
             }
             run = PreparedReply { prompt, base: 0, setup: rest, ..run };
         }
-    }
-
-    /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
-    async fn begin(
-        &mut self,
-        run: &PreparedReply,
-        request: &Generate,
-    ) -> Result<(StreamReceiver<RunEvent>, RunAnswer), GenerateError> {
-        self.last_run = RunId(self.last_run.0 + 1);
-        self.journal.truncate(run.base);
-        let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
-        let configure = ConfigurePlan { steps_max: request.window_steps, width: request.width };
-        let told = self.links.controller.tell(ControllerMail::Configure(configure)).await;
-        told.map_err(gone("controller"))?;
-        let (place, events) = stream(RUN_EVENTS);
-        let begin = BeginDecode {
-            run: self.last_run,
-            setup: run.setup.clone(),
-            base: run.base as u32,
-            tokens: run.prompt[run.base..].into(),
-            chunk_tokens: run.chunk_tokens,
-            windows_in_flight: request.windows_in_flight,
-            width: request.width,
-        };
-        let answer = if self.model.as_ref().is_some_and(|model| model.streams) {
-            let decode = StreamDecode(begin);
-            let answer = self.links.pager.start(decode, |asked| PagerMail::Decode(asked, place)).await;
-            RunAnswer::Pager(answer.map_err(gone("pager"))?)
-        } else {
-            let begun = |asked| SubmitterMail::Begin(asked, place, None);
-            RunAnswer::Submitter(self.links.submitter.start(begin, begun).await.map_err(gone("submitter"))?)
-        };
-        Ok((events, answer))
     }
 
     /// Brings the model back after its device was lost; mail that interrupts the wait is left in `interrupt`.
@@ -411,35 +419,8 @@ impl Engine {
             }
             if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
                 is_ending = true;
-                let end = EndDecode { run: self.last_run };
-                let told = self.links.submitter.start(end, Into::into).await;
-                told.map_err(|_| GenerateError::EngineGone { actor: "submitter" })?;
+                self.end_run().await?;
             }
-        }
-    }
-}
-
-/// The answer when a run is over, by whom was asked for it.
-enum RunAnswer {
-    /// All weights are on the device.
-    Submitter(Answer<Result<(), DeviceError>>),
-    /// Weights stream.
-    Pager(Answer<Result<(), GenerateError>>),
-}
-
-impl RunAnswer {
-    /// Waits for it. The outer `Err` only when an actor is gone.
-    async fn wait(self) -> Result<Result<(), GenerateError>, GenerateError> {
-        let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
-        match self {
-            Self::Submitter(answer) => {
-                let result = answer.wait().await.map_err(gone("submitter"))?;
-                Ok(result.map_err(Into::into))
-            }
-            Self::Pager(answer) => match answer.wait().await.map_err(gone("pager"))? {
-                Err(error @ GenerateError::EngineGone { .. }) => Err(error),
-                result => Ok(result),
-            },
         }
     }
 }

@@ -2,8 +2,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
+use futures_timer::Delay;
 use web_time::Instant;
+
+use super::turn::yield_now;
 
 /// A clock; clones show the same time.
 #[derive(Clone)]
@@ -24,6 +28,17 @@ impl Clock {
     /// A clock that shows what `now_us` holds, for simulations.
     pub fn simulated(now_us: Rc<Cell<u64>>) -> Self {
         Self(Source::Virtual(now_us))
+    }
+
+    /// Waits; a virtual clock moves on instead.
+    pub async fn sleep(&self, us: u64) {
+        match &self.0 {
+            Source::Real(_) => Delay::new(Duration::from_micros(us)).await,
+            Source::Virtual(now_us) => {
+                now_us.set(now_us.get() + us);
+                yield_now().await;
+            }
+        }
     }
 
     /// Microseconds since the start.

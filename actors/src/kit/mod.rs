@@ -5,12 +5,14 @@ mod clock;
 mod latch;
 mod mailbox;
 mod queue;
+mod turn;
 mod world;
 
 pub use clock::Clock;
 pub use latch::Latch;
 pub use mailbox::{Addr, Answer, Asked, Capacities, Mail, Mailbox, Reply};
 pub use queue::{Permit, StreamReceiver, StreamSender, stream};
+pub use turn::yield_now;
 pub use world::{Exit, Failure, World};
 
 /// The other side is gone: the actor ended or failed, or the reader dropped its stream.

@@ -125,7 +125,17 @@ impl fmt::Display for Inspection {
                     request.batch_tokens,
                     plan.pages.len()
                 )?;
-                write!(f, "{}", PlanTable { program, plan })
+                write!(f, "{}", PlanTable { program, plan })?;
+                let Some(stream) = &plan.stream else { return Ok(()) };
+                write!(
+                    f,
+                    "\nstreams: {} pages through {} slots of {} bytes, {} bytes of the file per pass{}",
+                    stream.pages.len(),
+                    stream.slots,
+                    stream.slot_bytes,
+                    stream.pass_bytes,
+                    if stream.gathers.is_some() { ", and embedding rows as they are needed" } else { "" }
+                )
             }
             Err(error) => write!(f, "no gpu plan: {error}"),
         }

@@ -31,8 +31,6 @@ pub enum Submission {
 pub struct Done {
     /// For the engine.
     pub event: RunEvent,
-    /// Steps, when it was a window.
-    pub steps: Option<u32>,
     /// Whether the reply has ended in it or before it.
     pub has_ended: bool,
 }
@@ -79,6 +77,11 @@ impl RunCore {
         !self.stopped && self.has_more() && self.in_flight.len() < self.in_flight_max
     }
 
+    /// True when the next submission is a window.
+    pub fn is_decoding(&self) -> bool {
+        self.submitted_len == self.prompt_len
+    }
+
     fn steps_left(&self) -> u32 {
         self.tokens_left.saturating_sub(self.steps_in_flight)
     }
@@ -115,20 +118,12 @@ impl RunCore {
         Some(match submission {
             Submission::Prompt { range, .. } => {
                 let tokens = range.len() as u32;
-                Done {
-                    event: RunEvent::PromptEvaluated { tokens, report, elapsed_us },
-                    steps: None,
-                    has_ended,
-                }
+                Done { event: RunEvent::PromptEvaluated { tokens, report, elapsed_us }, has_ended }
             }
             Submission::Window { steps } => {
                 self.steps_in_flight -= steps;
                 self.tokens_left = self.tokens_left.saturating_sub(report.tokens.len() as u32);
-                Done {
-                    event: RunEvent::WindowCompleted { steps, report, elapsed_us },
-                    steps: Some(steps),
-                    has_ended,
-                }
+                Done { event: RunEvent::WindowCompleted { steps, report, elapsed_us }, has_ended }
             }
         })
     }
@@ -153,7 +148,7 @@ impl RunCore {
 mod tests {
     use fanlight_messages::control::ControlBlock;
     use fanlight_messages::device::RequestSetup;
-    use fanlight_messages::draft::Width;
+    use fanlight_messages::draft::WidthPolicy;
     use fanlight_messages::protocol::submitter::RunId;
     use proptest::prelude::*;
 
@@ -169,7 +164,7 @@ mod tests {
             tokens,
             chunk_tokens,
             windows_in_flight: 2,
-            width: Width::Off,
+            width: WidthPolicy::default(),
         }
     }
 

@@ -16,19 +16,25 @@ use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
 use super::core::{Done, RunCore, Submission};
 use super::shell::{SubmitterLinks, SubmitterMail};
 use crate::backend::BackendModel;
-use crate::kit::{Mailbox, Permit, StreamSender};
+use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 
 /// A submission whose report is awaited; its place in the stream of events is reserved.
 struct InFlight {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
     permit: Permit<RunEvent>,
     submitted_us: u64,
+    /// Width of a window's steps.
+    width: Width,
+    /// Whether a pipeline was compiled meanwhile, which takes the host's time.
+    is_disturbed: bool,
 }
 
 /// What the run waits for next.
 enum Next {
     Report(Result<WindowReport, DeviceError>),
     Place(Permit<RunEvent>),
+    /// The device was left alone for as long as the plan says.
+    Rested,
     Control(Option<SubmitterMail>),
     ReaderGone,
 }
@@ -42,7 +48,7 @@ pub(super) async fn run<M: BackendModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    model.prepare(begin.width, &begin.setup.sampling).await?;
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else { return Ok(()) };
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -50,23 +56,25 @@ pub(super) async fn run<M: BackendModel>(
     let mut failure = None;
     let mut orphaned = false;
     loop {
-        while let Some(permit) = core.wants_submission().then(|| events.try_reserve()).flatten() {
-            match submit(model, begin, &mut core, links) {
-                Ok(report) => {
-                    in_flight.push_back(InFlight { report, permit, submitted_us: links.clock.now_us() });
-                }
-                Err(error) => {
-                    failure.get_or_insert(error);
-                    core.stop();
-                    break;
-                }
+        while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
+            .is_some_and(|rest_us| rest_us == 0)
+            .then(|| events.try_reserve())
+            .flatten()
+        {
+            let submitted = submit(model, begin, &mut core, &mut widths, links, permit, &mut in_flight).await;
+            if let Err(error) = submitted {
+                failure.get_or_insert(error);
+                core.stop();
+                break;
             }
         }
         if in_flight.is_empty() && (failure.is_some() || core.is_over()) {
             return failure.map_or(Ok(()), Err);
         }
-        match next(&core, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox)).await {
+        let rest_us = may_submit(&core, &in_flight, completed_us, links);
+        match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
             Next::Place(permit) => drop(permit),
+            Next::Rested => {}
             Next::ReaderGone => core.stop(),
             Next::Control(None) => {
                 orphaned = true;
@@ -81,12 +89,14 @@ pub(super) async fn run<M: BackendModel>(
                 let Some(done) = in_flight.pop_front() else { continue };
                 match result {
                     Ok(report) if failure.is_none() => {
-                        let now_us = links.clock.now_us();
-                        // The device worked on this one since the one before it ended.
-                        let elapsed_us = now_us.saturating_sub(completed_us.max(done.submitted_us));
-                        completed_us = now_us;
-                        if let Some(told) = core.complete(report, elapsed_us) {
-                            tell(told, elapsed_us, links, done.permit);
+                        complete(&mut core, done, report, &mut completed_us, links);
+                        if core.wants_submission() {
+                            // The controller hears of it before the next window takes its plan.
+                            yield_now().await;
+                            // And a stop that came meanwhile is heard before that window too.
+                            if is_stopped(mailbox, &mut control) {
+                                core.stop();
+                            }
                         }
                     }
                     Ok(_) => {}
@@ -100,38 +110,161 @@ pub(super) async fn run<M: BackendModel>(
     }
 }
 
-/// Submits the next piece; the caller holds its place in the stream.
-fn submit<M: BackendModel>(
+/// Compiles what the first step needs. Nothing runs meanwhile, and an end is heard between two pipelines:
+/// `None`, there is nothing to run then.
+async fn prepare<M: BackendModel>(
+    model: &mut M,
+    begin: &BeginDecode,
+    mailbox: &mut Mailbox<SubmitterMail>,
+    control: &mut impl FnMut(SubmitterMail) -> bool,
+) -> Result<Option<Widths>, DeviceError> {
+    let first = begin.width.limit(Width::Off);
+    while first != Width::Off && !model.prepare_next(first).await? {
+        if is_stopped(mailbox, control) {
+            return Ok(None);
+        }
+    }
+    model.prepare(first, &begin.setup.sampling).await?;
+    Ok((!is_stopped(mailbox, control)).then(|| Widths::new(first)))
+}
+
+/// Tells what came of the oldest submission.
+fn complete(
+    core: &mut RunCore,
+    done: InFlight,
+    report: WindowReport,
+    completed_us: &mut u64,
+    links: &SubmitterLinks,
+) {
+    let InFlight { width, is_disturbed, permit, submitted_us, .. } = done;
+    let now_us = links.clock.now_us();
+    // The device worked on this one since the one before it ended.
+    let elapsed_us = now_us.saturating_sub(submitted_us.max(*completed_us));
+    *completed_us = now_us;
+    if let Some(told) = core.complete(report, elapsed_us) {
+        tell(told, elapsed_us, links, (width, is_disturbed, permit));
+    }
+}
+
+/// Answers control mail that is there already; true when it stops the run.
+fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(SubmitterMail) -> bool) -> bool {
+    let mut is_stopped = false;
+    while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
+        is_stopped |= control(mail);
+    }
+    is_stopped
+}
+
+/// Which widths a run may use by now.
+pub(super) struct Widths {
+    ready: Vec<Width>,
+    /// The one whose pipelines are being compiled.
+    awaited: Option<Width>,
+    last: Width,
+}
+
+impl Widths {
+    /// Only `first` has been prepared.
+    pub(super) fn new(first: Width) -> Self {
+        Self { ready: vec![first], awaited: None, last: first }
+    }
+
+    /// The planned width, all of whose pipelines are compiled first where that is new; true says that some
+    /// were.
+    pub(super) async fn whole<M: BackendModel>(
+        &mut self,
+        model: &mut M,
+        planned: Width,
+    ) -> Result<(Width, bool), DeviceError> {
+        let is_new = !self.ready.contains(&planned);
+        if is_new {
+            while !model.prepare_next(planned).await? {}
+            self.ready.push(planned);
+        }
+        Ok((planned, is_new))
+    }
+
+    /// The width of the next window: the planned one where it is ready. Else the last one again, and one of
+    /// the missing pipelines is compiled while the device has windows to work on; true says that it was.
+    async fn next<M: BackendModel>(
+        &mut self,
+        model: &mut M,
+        planned: Width,
+    ) -> Result<(Width, bool), DeviceError> {
+        if !self.ready.contains(&planned) {
+            self.awaited.get_or_insert(planned);
+        }
+        let mut has_compiled = false;
+        if let Some(width) = self.awaited {
+            has_compiled = !model.prepare_next(width).await?;
+            if !has_compiled {
+                self.ready.push(width);
+                self.awaited = None;
+            }
+        }
+        if self.ready.contains(&planned) {
+            self.last = planned;
+        }
+        Ok((self.last, has_compiled))
+    }
+}
+
+/// Submits the next piece; `permit` is its place in the stream.
+async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     core: &mut RunCore,
+    widths: &mut Widths,
     links: &SubmitterLinks,
-) -> Result<LocalBoxFuture<'static, Result<WindowReport, DeviceError>>, DeviceError> {
+    permit: Permit<RunEvent>,
+    in_flight: &mut VecDeque<InFlight>,
+) -> Result<(), DeviceError> {
     let plan = links.plan.get();
-    Ok(match core.next_submission(plan.steps) {
+    let (report, width, is_disturbed) = match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
-            model.prefill(base, &begin.tokens[range], choose)?.boxed_local()
+            let report = model.prefill(base, &begin.tokens[range], choose)?;
+            (report.boxed_local(), Width::Off, false)
         }
         Some(Submission::Window { steps }) => {
-            model.window(steps, narrower(plan.width, begin.width))?.boxed_local()
+            // The plan may still be that of the request before.
+            let planned = begin.width.limit(plan.width);
+            let (width, has_compiled) = widths.next(model, planned).await?;
+            (model.window(steps, width)?.boxed_local(), width, has_compiled)
         }
-        None => std::future::pending().boxed_local(),
-    })
+        None => return Ok(()),
+    };
+    in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
+    let submitted_us = links.clock.now_us();
+    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed });
+    Ok(())
 }
 
-/// The plan's width, which may still be that of the request before, within what was prepared for this one.
-pub(super) fn narrower(plan: Width, prepared: Width) -> Width {
-    if plan.rows() <= prepared.rows() && prepared != Width::Off { plan } else { prepared }
-}
-
-/// Waits for the oldest report, control mail, a place in the stream or the end of its reader.
-async fn next(
+/// In how many microseconds something may be submitted; `None` when first something else must happen. Where
+/// the plan has gaps one window is in flight, and the next one waits.
+fn may_submit(
     core: &RunCore,
+    in_flight: &VecDeque<InFlight>,
+    completed_us: u64,
+    links: &SubmitterLinks,
+) -> Option<u64> {
+    let gap_us = links.plan.get().gap_us;
+    match core.wants_submission() {
+        false => None,
+        true if gap_us == 0 || !core.is_decoding() => Some(0),
+        true if !in_flight.is_empty() => None,
+        true => Some((completed_us + gap_us).saturating_sub(links.clock.now_us())),
+    }
+}
+
+/// Waits for the oldest report, control mail, the end of a gap, a place in the stream or the end of its
+/// reader.
+async fn next(
+    rest_us: Option<u64>,
     in_flight: &mut VecDeque<InFlight>,
     events: &StreamSender<RunEvent>,
     mailbox: Option<&mut Mailbox<SubmitterMail>>,
+    links: &SubmitterLinks,
 ) -> Next {
-    let wants_place = core.wants_submission();
     let control = async {
         match mailbox {
             Some(mailbox) => mailbox.next_control().await,
@@ -139,9 +272,14 @@ async fn next(
         }
     };
     let reader = async {
-        if !wants_place {
-            // Once the run is stopped only reports matter; until then a reader that left stops it.
-            return std::future::pending().await;
+        match rest_us {
+            // Only reports matter; until then a reader that left stops the run.
+            None => return std::future::pending().await,
+            Some(0) => {}
+            Some(rest_us) => {
+                links.clock.sleep(rest_us).await;
+                return Next::Rested;
+            }
         }
         match events.reserve().await {
             Ok(permit) => Next::Place(permit),
@@ -161,7 +299,12 @@ async fn next(
     }
 }
 
-pub(super) fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: Permit<RunEvent>) {
+pub(super) fn tell(
+    done: Done,
+    elapsed_us: u64,
+    links: &SubmitterLinks,
+    (width, is_disturbed, permit): (Width, bool, Permit<RunEvent>),
+) {
     match &done.event {
         RunEvent::PassAdvanced { .. } => {}
         RunEvent::PromptEvaluated { tokens, .. } => {
@@ -170,14 +313,16 @@ pub(super) fn tell(done: Done, elapsed_us: u64, links: &SubmitterLinks, permit: 
         RunEvent::WindowCompleted { steps, report, .. } => {
             let tokens = report.tokens.len() as u32;
             links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
+            // Steps after the end do nothing; what they take says nothing about a step.
+            if !done.has_ended {
+                let (steps, records) = (*steps, report.steps.clone());
+                let elapsed_us = (!is_disturbed).then_some(elapsed_us);
+                links.observe(ObserveWindow { width, steps, elapsed_us, records });
+            }
             let mut drafts = DraftStats::default();
             report.steps.iter().for_each(|step| drafts.add(step));
             links.telemetry.record_drafts(RecordDrafts(drafts));
         }
-    }
-    // Steps after the end do nothing; what they take says nothing about a step.
-    if let Some(steps) = done.steps.filter(|_| !done.has_ended) {
-        links.observe(ObserveWindow { steps, elapsed_us });
     }
     permit.send(done.event);
 }

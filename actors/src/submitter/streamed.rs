@@ -14,7 +14,7 @@ use fanlight_messages::protocol::submitter::{BeginDecode, Demand, GatherRows, Ru
 use fanlight_messages::protocol::telemetry::RecordSample;
 
 use super::core::{RunCore, Submission};
-use super::run::{narrower, tell};
+use super::run::{Widths, tell};
 use super::shell::{SubmitterLinks, SubmitterMail};
 use crate::backend::StreamedModel;
 use crate::kit::{Asked, Mailbox, Permit, StreamSender};
@@ -55,8 +55,10 @@ struct Run<'a, M> {
     links: &'a SubmitterLinks,
     core: RunCore,
     stage: Stage,
-    /// The piece under way, the width of its steps, and its place in the stream of events.
-    piece: Option<(Submission, Width, Permit<RunEvent>)>,
+    widths: Widths,
+    /// The piece under way, the width of its steps and whether pipelines were compiled for it, and its
+    /// place in the stream of events.
+    piece: Option<(Submission, (Width, bool), Permit<RunEvent>)>,
     /// Rows that wait for a free slot.
     waiting: Option<Asked<StreamRows>>,
     /// Something arrived since the pass was last continued.
@@ -67,8 +69,8 @@ struct Run<'a, M> {
     reported_us: u64,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop, which it
-/// does at the next page.
+/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop,
+/// which it does at the next page.
 pub(super) async fn run_streamed<M: StreamedModel>(
     model: &mut M,
     plan: Rc<GpuPlan>,
@@ -78,7 +80,8 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    model.prepare(begin.width, &begin.setup.sampling).await?;
+    let first = begin.width.limit(Width::Off);
+    model.prepare(first, &begin.setup.sampling).await?;
     model.begin(&begin.setup)?;
     // Nothing may be submitted ahead of a pass: the next one waits for the same pages.
     let core = RunCore::new(&BeginDecode { windows_in_flight: 1, ..begin.clone() });
@@ -91,6 +94,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
         links,
         core,
         stage: Stage::Idle,
+        widths: Widths::new(first),
         piece: None,
         waiting: None,
         is_runnable: false,
@@ -119,7 +123,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
                 run.stage = Stage::Gathering;
             }
             Next::Report(report) => run.complete(report?),
-            Next::Place(Some(permit)) => run.start(permit)?,
+            Next::Place(Some(permit)) => run.start(permit).await?,
             // The engine is gone, and with it every use of the run.
             Next::Place(None) => return Ok(()),
         }
@@ -193,7 +197,8 @@ impl<M: StreamedModel> Run<'_, M> {
         if let Some(since_us) = self.starved_since_us.take() {
             self.starved_us += self.links.clock.now_us().saturating_sub(since_us);
         }
-        // The pager sends the next rows only after these; were there others, their asker hears that they are gone.
+        // The pager sends the next rows only after these; were there others, their asker hears that they
+        // are gone.
         self.waiting = Some(asked);
     }
 
@@ -209,10 +214,17 @@ impl<M: StreamedModel> Run<'_, M> {
     }
 
     /// Begins the next piece.
-    fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
+    async fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
         let plan = self.links.plan.get();
         let Some(piece) = self.core.next_submission(1) else { return Ok(()) };
-        let width = narrower(plan.width, self.begin.width);
+        let (width, is_new) = match &piece {
+            Submission::Prompt { .. } => (Width::Off, false),
+            // A pass takes longer than all pipelines of a width.
+            Submission::Window { .. } => {
+                // The plan may still be that of the request before.
+                self.widths.whole(self.model, self.begin.width.limit(plan.width)).await?
+            }
+        };
         self.started_us = self.links.clock.now_us();
         self.starved_us = 0;
         let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers.is_some());
@@ -220,7 +232,7 @@ impl<M: StreamedModel> Run<'_, M> {
             Submission::Prompt { range, .. } => Some(self.begin.tokens[range.clone()].to_vec()),
             Submission::Window { .. } => None,
         };
-        self.piece = Some((piece, width, permit));
+        self.piece = Some((piece, (width, is_new), permit));
         match tokens {
             _ if !gathers => self.start_pass(),
             Some(tokens) => {
@@ -235,7 +247,7 @@ impl<M: StreamedModel> Run<'_, M> {
     }
 
     fn start_pass(&mut self) -> Result<(), DeviceError> {
-        let Some((piece, width, _)) = &self.piece else { return Ok(()) };
+        let Some((piece, (width, _), _)) = &self.piece else { return Ok(()) };
         self.model.start_pass(match piece {
             Submission::Prompt { base, range, choose } => {
                 PassWork::Prompt { base: *base, tokens: &self.begin.tokens[range.clone()], choose: *choose }
@@ -250,10 +262,10 @@ impl<M: StreamedModel> Run<'_, M> {
     fn complete(&mut self, report: WindowReport) {
         self.stage = Stage::Idle;
         let elapsed_us = self.links.clock.now_us().saturating_sub(self.started_us);
-        let Some((_, _, permit)) = self.piece.take() else { return };
+        let Some((_, (width, is_new), permit)) = self.piece.take() else { return };
         self.links.record(RecordSample::Pass { elapsed_us, starved_us: self.starved_us });
         if let Some(done) = self.core.complete(report, elapsed_us) {
-            tell(done, elapsed_us, self.links, permit);
+            tell(done, elapsed_us, self.links, (width, is_new, permit));
         }
     }
 

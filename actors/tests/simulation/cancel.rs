@@ -1,6 +1,6 @@
 //! Stopping: by a cancel, by a reader that leaves, by a reader that is slow.
 
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::protocol::engine::{FinishReason, Generate, GenerationEvent};
 
 use crate::device::{settle, yield_now};
@@ -102,7 +102,7 @@ fn a_thousand_starts_and_stops_leave_nothing_behind() {
         for cycle in 0..1000u32 {
             let ids: Vec<u32> = (0..(cycle % 90) + 1).map(|i| (i * cycle) % 256).collect();
             let width = if cycle % 2 == 0 { Width::Nodes(8) } else { Width::Off };
-            let request = Generate { width, ..request(&ids, 40) };
+            let request = Generate { width: WidthPolicy::Fixed(width), ..request(&ids, 40) };
             let mut generation = rig.handle.generate(request).await.unwrap();
             for _ in 0..cycle % 11 {
                 yield_now().await;

@@ -12,9 +12,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use fanlight_actors::backend::{Backend, BackendModel};
+pub use fanlight_actors::kit::yield_now;
 use fanlight_messages::control::{ControlBlock, StepRecord};
 use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{ORDERS, WIDTHS, Width};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::{MatrixId, Program, VectorId};
@@ -67,8 +68,20 @@ pub struct DeviceState {
     pub reopened: u32,
     /// Name of the adapter that comes back; empty for the same.
     pub other_name: String,
+    /// It says that it is no processor.
+    pub is_gpu: bool,
+    /// Microseconds of a step.
+    pub step_us: u64,
+    /// Pipelines compiled so far, by rows of a width.
+    pub pipelines: BTreeMap<u32, u32>,
+    /// Widths of the windows submitted so far.
+    pub widths: Vec<Width>,
 }
 
+/// Pipelines that a width of the device of paper needs.
+pub const PIPELINES: u32 = 3;
+/// Microseconds that compiling one takes.
+const COMPILE_US: u64 = 700;
 impl Default for DeviceState {
     fn default() -> Self {
         Self {
@@ -88,6 +101,10 @@ impl Default for DeviceState {
             is_gone: false,
             reopened: 0,
             other_name: String::new(),
+            is_gpu: false,
+            step_us: 1_000,
+            pipelines: BTreeMap::new(),
+            widths: Vec::new(),
         }
     }
 }
@@ -106,6 +123,11 @@ impl PaperBackend {
         Self { state: Rc::default(), random, clock_us }
     }
 
+    /// The virtual time, microseconds.
+    pub fn now_us(&self) -> u64 {
+        self.clock_us.get()
+    }
+
     /// Uploads that have arrived, to different places.
     pub fn uploads(&self) -> usize {
         let state = self.state.borrow();
@@ -116,6 +138,7 @@ impl PaperBackend {
     pub fn forget_uploads(&self) {
         let mut state = self.state.borrow_mut();
         state.matrices.clear();
+        state.pipelines.clear();
         state.vectors.clear();
     }
 }
@@ -157,7 +180,7 @@ impl Backend for PaperBackend {
             name: if other.is_empty() { "paper".into() } else { other.clone() },
             backend: "simulation".into(),
             driver: String::new(),
-            is_software: true,
+            is_software: !self.state.borrow().is_gpu,
             binding_bytes_max: 128 << 20,
             has_packed_dot: false,
         }
@@ -276,7 +299,10 @@ impl PaperModel {
                 live: width.rows(),
                 emitted: self.control.ring_head - before.ring_head,
                 accepted: self.control.committed - before.committed - 1,
-                ..StepRecord::default()
+                // Every draft promises what it is worth on average.
+                match_len: if width == Width::Off { 0 } else { ORDERS },
+                drafted: width.rows(),
+                expected: std::array::from_fn(|at| 32 * (Width::Nodes(WIDTHS[at + 1]).tokens_max() - 1)),
             });
         }
     }
@@ -300,7 +326,14 @@ impl PaperModel {
 
     /// A window.
     pub fn decode(&mut self, steps: u32, width: Width) -> Result<Pending, DeviceError> {
-        self.submit(1_000 * u64::from(steps), true, |model, poisoned| {
+        let step_us = {
+            let mut state = self.backend.state.borrow_mut();
+            state.widths.push(width);
+            let pipelines = state.pipelines.get(&width.rows()).copied().unwrap_or_default();
+            assert!(width == Width::Off || pipelines == PIPELINES, "{width:?} was not prepared");
+            state.step_us
+        };
+        self.submit(step_us * u64::from(steps), true, |model, poisoned| {
             for _ in 0..steps {
                 model.step(width, poisoned);
             }
@@ -404,9 +437,22 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
-    async fn prepare(&mut self, _: Width, _: &Sampling) -> Result<(), DeviceError> {
-        yield_now().await;
+    async fn prepare(&mut self, width: Width, _: &Sampling) -> Result<(), DeviceError> {
+        while !self.prepare_next(width).await? {}
         Ok(())
+    }
+
+    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+        yield_now().await;
+        let mut state = self.backend.state.borrow_mut();
+        let pipelines = state.pipelines.entry(width.rows()).or_default();
+        if width == Width::Off || *pipelines == PIPELINES {
+            return Ok(true);
+        }
+        *pipelines += 1;
+        drop(state);
+        self.backend.clock_us.set(self.backend.clock_us.get() + COMPILE_US);
+        Ok(false)
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
@@ -442,20 +488,6 @@ impl BackendModel for PaperModel {
     fn streamed(&mut self) -> Result<&mut Self, DeviceError> {
         Ok(self)
     }
-}
-
-/// Lets every other actor run once.
-pub async fn yield_now() {
-    let mut yielded = false;
-    std::future::poll_fn(|context| {
-        if yielded {
-            return Poll::Ready(());
-        }
-        yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 /// Lets the world run until nothing that could happen by itself is left to happen.

@@ -1,6 +1,6 @@
 //! A device that fails: typed errors, no wrong token, and the way back.
 
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::protocol::engine::{FinishReason, Generate, GenerationEvent};
 
@@ -41,7 +41,7 @@ fn a_refused_submission_ends_the_reply_and_a_load_brings_it_back() {
 fn a_lost_device_is_opened_again_and_the_reply_goes_on() {
     for (seed, width) in (0..26).zip([Width::Off, Width::Nodes(8)].into_iter().cycle()) {
         with_engine(seed, |rig, _| async move {
-            let request = Generate { width, ..request(&ids(1), 80) };
+            let request = Generate { width: WidthPolicy::Fixed(width), ..request(&ids(1), 80) };
             let whole = rig.check_reply(request.clone()).await;
             let at = rig.device.state.borrow().submissions + seed / 2;
             for again in [0, 1, 7] {
@@ -90,7 +90,8 @@ fn a_stop_text_and_a_limit_hold_across_a_lost_device() {
         let stop = String::from_utf8(vec![whole.ids[at] as u8, whole.ids[at + 1] as u8]).unwrap();
         for after in 0..20 {
             let first = rig.device.state.borrow().submissions + after;
-            rig.device.state.borrow_mut().faults.insert(first, Fault::Lose);
+            // One that the reply before did not reach is not to be met by this one.
+            rig.device.state.borrow_mut().faults = [(first, Fault::Lose)].into();
             let request = Generate { stop: vec![stop.clone()], ..request(&ids(4), 60) };
             let mut generation = rig.handle.generate(request).await.unwrap();
             let ended = crate::rig::collect(&mut generation).await;

@@ -1,6 +1,7 @@
 //! The whole engine on a device of paper: seeded, deterministic, with a virtual clock and injected faults.
 
 mod busy;
+mod calibrate;
 mod cancel;
 mod device;
 mod faults;

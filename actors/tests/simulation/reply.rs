@@ -1,6 +1,6 @@
 //! Replies: ids, text, limits, reuse of the cache.
 
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt, TokenizeInput};
 
@@ -25,8 +25,9 @@ fn ids_depend_on_nothing_but_the_prompt() {
                     (4, Some(64), false, Width::Nodes(32), 2),
                     (1, None, true, Width::Nodes(2), 1),
                 ] {
+                    let width = WidthPolicy::Fixed(width);
                     let request = Generate {
-                        window_steps,
+                        window_steps: Some(window_steps),
                         chunk_tokens,
                         reuse_prefix,
                         width,
@@ -35,6 +36,14 @@ fn ids_depend_on_nothing_but_the_prompt() {
                     };
                     let ended = rig.check_reply(request).await;
                     ends.push((ended.ids, ended.result.unwrap().logits_hash));
+                }
+                rig.device.state.borrow_mut().widths.clear();
+                for max in [1, 4, 32] {
+                    let request = Generate { width: WidthPolicy::Auto { max }, ..request(&ids, 90) };
+                    let ended = rig.check_reply(request).await;
+                    ends.push((ended.ids, ended.result.unwrap().logits_hash));
+                    let widest = rig.device.state.borrow_mut().widths.drain(..).map(Width::rows).max();
+                    assert!(widest.is_some_and(|rows| rows <= max && (rows > 1 || max == 1)), "{widest:?}");
                 }
                 assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
             }
@@ -82,11 +91,14 @@ fn bad_requests_are_refused_and_the_next_one_is_served() {
             Generate { prompt: Prompt::Ids([1, 100_000].into()), ..good.clone() },
             Generate { prompt: Prompt::Raw(String::new()), ..good.clone() },
             Generate { prompt: Prompt::Raw("x".repeat((1 << 20) + 1)), ..good.clone() },
-            Generate { window_steps: 3, ..good.clone() },
-            Generate { window_steps: 0, ..good.clone() },
-            Generate { window_steps: 8, ..good.clone() },
-            Generate { width: Width::Nodes(3), ..good.clone() },
-            Generate { width: Width::Nodes(64), ..good.clone() },
+            Generate { window_steps: Some(3), ..good.clone() },
+            Generate { window_steps: Some(0), ..good.clone() },
+            Generate { window_steps: Some(8), ..good.clone() },
+            Generate { width: WidthPolicy::Fixed(Width::Nodes(3)), ..good.clone() },
+            Generate { width: WidthPolicy::Fixed(Width::Nodes(64)), ..good.clone() },
+            Generate { width: WidthPolicy::Auto { max: 0 }, ..good.clone() },
+            Generate { width: WidthPolicy::Auto { max: 12 }, ..good.clone() },
+            Generate { frame_budget_ms: Some(0), ..good.clone() },
             Generate { windows_in_flight: 0, ..good.clone() },
             Generate { windows_in_flight: 3, ..good.clone() },
             Generate { stop: vec![String::new()], ..good.clone() },
@@ -99,6 +111,37 @@ fn bad_requests_are_refused_and_the_next_one_is_served() {
             let refused = rig.handle.generate(request.clone()).await.err();
             assert!(refused.is_some(), "{request:?}");
             rig.check_reply(good.clone()).await;
+        }
+    });
+}
+
+#[test]
+fn a_frame_budget_leaves_the_device_to_others_between_windows() {
+    with_engine(7, |rig, _| async move {
+        let ids = prompt(20, 3);
+        let mut spent_us = Vec::new();
+        for frame_budget_ms in [None, Some(8)] {
+            let started_us = rig.device.now_us();
+            let window_steps = Some(2);
+            rig.check_reply(Generate { frame_budget_ms, window_steps, ..request(&ids, 60) }).await;
+            spent_us.push(rig.device.now_us() - started_us);
+        }
+        // Eight of 16.7 milliseconds are used.
+        let longer = spent_us[1] as f64 / spent_us[0] as f64;
+        assert!((1.8..2.2).contains(&longer), "{spent_us:?}");
+        // A cancel is heard in a gap, and so is a reader that leaves.
+        for turns in 0..12 {
+            let request = Generate { frame_budget_ms: Some(1), ..request(&ids, 200) };
+            let generation = rig.handle.generate(request).await.unwrap();
+            for _ in 0..40 + turns {
+                crate::device::yield_now().await;
+            }
+            if turns % 2 == 0 {
+                rig.handle.cancel().await.unwrap();
+            }
+            drop(generation);
+            crate::device::settle().await;
+            rig.check_reply(Generate { frame_budget_ms: Some(1), ..crate::rig::request(&ids, 9) }).await;
         }
     });
 }
@@ -183,7 +226,8 @@ fn f01_a_stop_text_ends_the_reply_where_it_begins() {
                         String::from_utf8(vec![whole.ids[first] as u8, whole.ids[first + 1] as u8]).unwrap();
                     let stop = vec!["never seen".into(), text.clone()];
                     let base = request(&ids, 60);
-                    let request = Generate { window_steps, width, stop, ..base.clone() };
+                    let width = WidthPolicy::Fixed(width);
+                    let request = Generate { window_steps: Some(window_steps), width, stop, ..base.clone() };
                     let mut generation = rig.handle.generate(request).await.unwrap();
                     let ended = crate::rig::collect(&mut generation).await;
                     let cut = whole.text.find(&text).expect("the text is in the reply");

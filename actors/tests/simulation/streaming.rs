@@ -7,7 +7,7 @@ use std::rc::Rc;
 use fanlight_actors::kit::Latch;
 use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::source::{ByteSource, NamedSource};
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError, SourceError};
 use fanlight_messages::plan::{Budget, GpuPlan, KvFormat};
 use fanlight_messages::protocol::engine::*;
@@ -60,7 +60,8 @@ fn replies_are_the_same_under_every_budget_and_the_device_agrees_with_the_ledger
             rig.device.state.borrow_mut().held_bytes_max = 0;
             let loaded = load_within(&rig, budget).await.unwrap();
             assert_eq!(loaded.plan.stream.is_none(), fraction == 4);
-            for width in [Width::Off, Width::Nodes(8)] {
+            let fixed = [Width::Off, Width::Nodes(8)].map(WidthPolicy::Fixed);
+            for width in [fixed[0], fixed[1], WidthPolicy::Auto { max: 32 }] {
                 for len in [70, 150, 151] {
                     let request = Generate { width, ..request(&ids(len), 40) };
                     rig.check_reply(request).await;

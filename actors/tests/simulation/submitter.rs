@@ -9,7 +9,7 @@ use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::submitter::{SubmitterLinks, SubmitterMail, submitter};
 use fanlight_actors::telemetry::TelemetryLink;
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::Width;
+use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::controller::PlanChosen;
@@ -22,7 +22,7 @@ const CAPACITIES: Capacities = Capacities { control: 2, inbox: 3 };
 
 fn start(world: &World, device: &PaperBackend) -> Addr<SubmitterMail> {
     let clock = Clock::simulated(Rc::new(Cell::new(0)));
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
     let links = SubmitterLinks {
         controller: world.spawn("controller", CAPACITIES, |mailbox| controller(mailbox, plan.clone())),
         telemetry: TelemetryLink::start(world, clock.clone()),
@@ -50,7 +50,7 @@ fn begin(run: u64) -> BeginDecode {
         tokens: [1, 2, 3].into(),
         chunk_tokens: 64,
         windows_in_flight: 2,
-        width: Width::Off,
+        width: WidthPolicy::default(),
     }
 }
 

@@ -10,6 +10,7 @@ mod measure;
 mod params;
 mod pass;
 pub(crate) mod pipelines;
+mod prepare;
 mod report;
 mod ring;
 mod rope;
@@ -22,11 +23,10 @@ use std::rc::Rc;
 
 use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD};
 use fanlight_messages::device::{RequestSetup, WindowReport};
-use fanlight_messages::draft::{MEMORY_TOKENS, WIDTHS, Width};
+use fanlight_messages::draft::MEMORY_TOKENS;
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
 use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorId};
-use fanlight_messages::sampling::Sampling;
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
@@ -249,57 +249,6 @@ impl Runner {
         self.resolve(kernels, &mut progress).await?;
         self.uploads.finish().await?;
         self.device.health()
-    }
-
-    /// Compiles what steps of a width need, where that is new.
-    ///
-    /// # Errors
-    /// [`GpuError::BatchTooLarge`] for a width that is no bucket or has more rows than logits are kept.
-    pub async fn prepare(&mut self, width: Width) -> Result<(), GpuError> {
-        let Width::Nodes(nodes) = width else { return Ok(()) };
-        if !WIDTHS.contains(&nodes) || nodes > self.plan.request.logits_rows {
-            return Err(step::wrong_width(nodes));
-        }
-        let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1);
-        self.compile_step(batch).await
-    }
-
-    /// Compiles what a request's sampling needs, where that is new.
-    pub async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
-        self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await?;
-        self.step.prepare(&self.device, &self.buffers, &self.resolved, sampling)
-    }
-
-    /// Compiles everything that a step of this batch needs, where it is new.
-    async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
-        let mut kernels = StepKernels::ALL.to_vec();
-        for op in &self.body {
-            encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
-        }
-        let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
-        kernels.extend(self.head_all.iter().map(head));
-        self.resolve(kernels, &mut |_, _| ()).await
-    }
-
-    async fn resolve(
-        &mut self,
-        kernels: Vec<Kernel>,
-        progress: &mut impl FnMut(usize, usize),
-    ) -> Result<(), GpuError> {
-        let mut wanted: Vec<Kernel> = Vec::new();
-        for kernel in kernels {
-            if !self.resolved.contains_key(&kernel) && !wanted.contains(&kernel) {
-                wanted.push(kernel);
-            }
-        }
-        let total = wanted.len();
-        for (done, kernel) in wanted.into_iter().enumerate() {
-            progress(done, total);
-            let pipeline = self.pipelines.get(kernel).await?;
-            self.resolved.insert(kernel, pipeline);
-        }
-        progress(total, total);
-        Ok(())
     }
 
     fn batch(&self, tokens: u32, product: Product, rows: Rows, positions_max: u32) -> Batch {

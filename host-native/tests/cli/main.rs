@@ -1,5 +1,6 @@
 //! The built command line on a tiny synthetic model: what scripts rely on, and how it refuses.
 
+mod memory;
 mod sampling;
 mod speculation;
 

@@ -47,6 +47,47 @@ fn drafts_change_no_token_and_are_accounted_for() {
     }
 }
 
+/// The widths are the controller's; what it learns is kept, and a damaged record is replaced.
+#[test]
+fn auto_changes_no_token_and_keeps_what_it_learned() {
+    let path = file("auto.gguf", &model().to_bytes());
+    let folder = path.with_file_name("auto-cache");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    let always = ["--raw", "--json", "-p", PROMPT, "-n", "200", "--context", "512"];
+    let run = |options: &[&str]| {
+        let output = fanlight("run", &path, &[&always[..], options].concat());
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(output.status.success(), "{err}");
+        (serde_json::from_str::<Value>(out.lines().last().unwrap()).unwrap(), err)
+    };
+    let (off, _) = run(&["--width", "off"]);
+    let auto = ["--width", "auto", "--cache", path_text(&folder)];
+    assert!(!folder.exists(), "a fixed width keeps nothing");
+    let (first, told) = run(&[&auto[..], &["--observe"]].concat());
+    let kept = || {
+        let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        files.map(|file| std::fs::read(&file).map(|bytes| (file, bytes)).unwrap()).collect::<Vec<_>>()
+    };
+    let [(record, bytes)] = &kept()[..] else { panic!("one record is kept: {:?}", kept()) };
+    assert_eq!(bytes.len(), 64);
+    std::fs::write(record, &bytes[..63]).unwrap();
+    let (second, refused) = run(&auto);
+    assert!(refused.contains("the record of costs is damaged"), "{refused}");
+    assert_eq!(kept()[0].1.len(), 64, "it was replaced");
+    let (third, quiet) = run(&[&auto[..], &["--frame-budget", "15", "--window", "2"]].concat());
+    assert!(!quiet.contains("record of costs"), "{quiet}");
+    for line in [first, second, third] {
+        SAME.iter().for_each(|key| assert_eq!(line[key], off[key], "{key}"));
+    }
+    let observed = told.lines().rfind(|line| line.starts_with("{")).unwrap();
+    let controller = &serde_json::from_str::<Value>(observed).unwrap()["controller"];
+    assert!(numbers(&controller["online"]["plain_us"])[0] > 0, "{controller}");
+    assert!(numbers(&controller["windows_by_width"])[1] > 0, "it never listened: {controller}");
+    assert!(controller["widths"].as_array().unwrap().len() > 1, "{controller}");
+}
+
 #[test]
 fn a_width_that_does_not_exist_is_refused_with_those_that_do() {
     let path = file("wrong-width.gguf", &model().to_bytes());
@@ -54,7 +95,7 @@ fn a_width_that_does_not_exist_is_refused_with_those_that_do() {
         let output = fanlight("run", &path, &["-p", "sea", &format!("--width={width}")]);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains("off or one of [1, 2, 4, 8, 16, 32]"), "{stderr}");
+        assert!(stderr.contains("off, auto or one of [1, 2, 4, 8, 16, 32]"), "{stderr}");
     }
 }
 
@@ -157,10 +198,11 @@ fn a_suite_is_measured_recorded_and_replayed() {
         assert_eq!(recordings[0][key], run[key], "a suite says what `run` says: {key}");
     }
 
-    let ways = json_lines("bench", &path, &[&always[..], &["--ways", "off,4/1,32", "--json"]].concat());
+    let ways =
+        json_lines("bench", &path, &[&always[..], &["--ways", "off,4/1,auto/auto", "--json"]].concat());
     let ways: Vec<&Value> = ways.iter().filter(|line| line.get("way").is_some()).collect();
     let names: Vec<_> = ways.iter().map(|line| line["way"].as_str().unwrap()).collect();
-    assert_eq!(names, ["plain, window 2", "width 4, window 1", "width 32, window 2"]);
+    assert_eq!(names, ["plain, window 2", "width 4, window 1", "auto, window auto"]);
     let emitted: usize =
         recordings.iter().map(|r| r["output_ids"].as_array().unwrap().len().saturating_sub(1)).sum();
     for way in &ways {
@@ -217,7 +259,7 @@ fn broken_lines_are_named_by_file_and_number() {
 fn ways_that_do_not_exist_are_refused() {
     let path = file("ways.gguf", &model().to_bytes());
     for (ways, wanted) in
-        [("3", "off or one of"), ("8/x", "no number"), ("8/2/2/2", "WIDTH/WINDOW/IN-FLIGHT")]
+        [("3", "off, auto or one of"), ("8/x", "no number"), ("8/2/2/2", "WIDTH/WINDOW/IN-FLIGHT")]
     {
         let output = fanlight("bench", &path, &["--suite", "s", "--ways", ways]);
         let stderr = String::from_utf8(output.stderr).unwrap();

@@ -143,7 +143,8 @@ function answer(question: string): Promise<boolean> {
 /** What the settings say about answers. */
 function replyOptions(): GenerateOptions {
   const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = state.settings.value;
-  const options: GenerateOptions = { maxTokens, temperature, topP, topK, minP, repeatPenalty };
+  const chosen = { temperature, topP, topK, minP, repeatPenalty };
+  const options: GenerateOptions = { maxTokens, ...chosen, memory: "conversation" };
   if (seed.trim() !== "") options.seed = Number(seed);
   return options;
 }

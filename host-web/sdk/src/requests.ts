@@ -47,9 +47,12 @@ export interface GenerateOptions extends SamplingOptions {
   /** Texts that end the reply where they first occur; at most 16. */
   stop?: string | readonly string[];
   /**
-   * Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or `off`. Never changes the reply.
+   * Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or `off`; `auto` chooses as it goes. Never
+   * changes the reply.
    */
-  width?: number | "off";
+  width?: number | "off" | "auto";
+  /** Whether drafts are made from earlier replies of the conversation too; `off`. Never changes the reply. */
+  memory?: "off" | "conversation";
   /** Whether a model that can think before it answers does so. */
   think?: boolean;
   /** Aborts the reply: reading it throws the signal's reason. */
@@ -125,7 +128,8 @@ export function replyRequest(input: PromptInput, options: GenerateOptions): Repl
     tokenLimit: whole("maxTokens", options.maxTokens ?? MAX_TOKENS_DEFAULT),
   };
   if (stop !== undefined) request.stop = typeof stop === "string" ? [stop] : [...stop];
-  if (width !== undefined && width !== "off") request.width = whole("width", width);
+  if (width !== undefined && width !== "auto") request.width = width === "off" ? 0 : whole("width", width);
+  if (options.memory !== undefined) request.memory = options.memory;
   addSampling(request, options);
   return request;
 }

@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use super::memory::{MemoryScope, StoreFault};
 use super::{Lane, Request};
-use crate::control::{StepRecord, WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
+use crate::control::{StepRecord, WINDOWS_IN_FLIGHT};
 use crate::device::AdapterFacts;
-use crate::draft::{DEPTH_MAX, ORDERS, Width};
+use crate::draft::{DEPTH_MAX, ORDERS, WidthPolicy};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::{BATCH_TOKENS_MAX, Budget, GpuPlan, KvFormat};
 use crate::sampling::Sampling;
@@ -153,12 +154,15 @@ pub struct Generate {
     pub token_limit: u32,
     /// Prompt tokens per batch; `None` takes the loaded batch.
     pub chunk_tokens: Option<u32>,
-    /// Most steps per window: 1, 2 or 4.
-    pub window_steps: u32,
+    /// Steps per window: 1, 2 or 4; `None` lets the controller choose.
+    pub window_steps: Option<u32>,
     /// Windows submitted before the oldest is read: 2, or 1 to wait for each.
     pub windows_in_flight: u32,
     /// Nodes per step.
-    pub width: Width,
+    pub width: WidthPolicy,
+    /// Device time of each frame that windows may take, milliseconds, so that a page keeps drawing; at
+    /// least 1.
+    pub frame_budget_ms: Option<u32>,
     /// Texts that end the reply where they first occur; they are not part of it.
     pub stop: Vec<String>,
     /// Whether the logits that chose each token are hashed.
@@ -167,23 +171,27 @@ pub struct Generate {
     pub reuse_prefix: bool,
     /// How tokens are chosen.
     pub sampling: Rc<Sampling>,
+    /// How far it is remembered, and earlier replies for it. Never changes the reply.
+    pub memory: MemoryScope,
 }
 
 impl Generate {
-    /// With everything else at its default: the loaded batch, the longest windows, no drafts, no stop text,
-    /// no hash, the prefix reused, always the most likely token.
+    /// With everything else at its default: the loaded batch, windows as measured, no drafts, no stop text,
+    /// no hash, the prefix reused, always the most likely token, no memory.
     pub fn new(prompt: Prompt, token_limit: u32) -> Self {
         Self {
             prompt,
             token_limit,
             chunk_tokens: None,
-            window_steps: WINDOW_STEPS_MAX,
+            window_steps: None,
             windows_in_flight: WINDOWS_IN_FLIGHT,
-            width: Width::Off,
+            width: WidthPolicy::default(),
+            frame_budget_ms: None,
             stop: Vec::new(),
             hash_logits: false,
             reuse_prefix: true,
             sampling: Rc::default(),
+            memory: MemoryScope::Off,
         }
     }
 }
@@ -195,6 +203,10 @@ pub struct GenerationStarted {
     pub prompt_ids: Rc<[u32]>,
     /// How many of its tokens the cache already held.
     pub reused_tokens: u32,
+    /// Tokens of earlier replies that drafts may be made from, separators included.
+    pub memory_tokens: u32,
+    /// Why nothing of the host's store is among them.
+    pub memory_fault: Option<StoreFault>,
 }
 
 impl Request for Generate {
@@ -326,6 +338,8 @@ pub struct ReplyFinished {
     pub logits_hash: Option<u32>,
     /// What it took.
     pub stats: ReplyStats,
+    /// Why the host's store does not have it, where it was to be remembered there.
+    pub memory_fault: Option<StoreFault>,
 }
 
 /// What drafts were worth: counts over the live steps of a reply.

@@ -5,6 +5,7 @@
 
 pub mod controller;
 pub mod engine;
+pub mod memory;
 pub mod pager;
 pub mod submitter;
 pub mod telemetry;

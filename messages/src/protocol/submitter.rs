@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{Lane, Request};
 use crate::bytes::SharedBytes;
 use crate::device::{AdapterFacts, RequestSetup, WindowReport};
-use crate::draft::Width;
+use crate::draft::WidthPolicy;
 use crate::error::DeviceError;
 use crate::plan::GpuPlan;
 use crate::program::{MatrixId, Program, VectorId};
@@ -110,8 +110,8 @@ pub struct BeginDecode {
     /// Windows submitted before the oldest is read, at most
     /// [`WINDOWS_IN_FLIGHT`](crate::control::WINDOWS_IN_FLIGHT).
     pub windows_in_flight: u32,
-    /// The widest step that the plan may ask for; its pipelines are compiled first.
-    pub width: Width,
+    /// Which widths the plan may ask for; their pipelines are compiled first.
+    pub width: WidthPolicy,
 }
 
 impl BeginDecode {

@@ -1,0 +1,9 @@
+//! The memory: outputs of earlier replies, and the store in which a host keeps them.
+
+mod core;
+mod shell;
+mod storage;
+
+pub use self::core::MemoryCore;
+pub use shell::{MemoryMail, memory};
+pub use storage::{MemoryStorage, NoStorage};

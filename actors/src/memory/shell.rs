@@ -1,0 +1,103 @@
+//! The memory's loop: reads the host's store when a reply begins, writes it when one is learned.
+
+use fanlight_messages::protocol::memory::{
+    ForgetMemory, LearnOutput, MemoryRecalled, MemoryScope, RecallMemory, StoreFault,
+};
+use fanlight_messages::protocol::{Lane, Request};
+
+use super::core::MemoryCore;
+use super::storage::MemoryStorage;
+use crate::kit::{Asked, Mail, Mailbox};
+
+/// What the memory is asked and told.
+pub enum MemoryMail {
+    /// See [`RecallMemory`].
+    Recall(Asked<RecallMemory>),
+    /// See [`LearnOutput`].
+    Learn(Asked<LearnOutput>),
+    /// See [`ForgetMemory`].
+    Forget(Asked<ForgetMemory>),
+    /// The conversation was reset.
+    ResetConversation,
+}
+
+impl Mail for MemoryMail {
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Recall(_) => RecallMemory::LANE,
+            Self::Learn(_) => LearnOutput::LANE,
+            Self::Forget(_) => ForgetMemory::LANE,
+            Self::ResetConversation => Lane::Inbox,
+        }
+    }
+}
+
+macro_rules! from_asked {
+    ($($variant:ident: $request:ident),*) => {$(
+        impl From<Asked<$request>> for MemoryMail {
+            fn from(asked: Asked<$request>) -> Self {
+                Self::$variant(asked)
+            }
+        }
+    )*};
+}
+from_asked!(Recall: RecallMemory, Learn: LearnOutput, Forget: ForgetMemory);
+
+/// The memory's loop. It ends when every address is dropped.
+pub async fn memory<S: MemoryStorage>(
+    mut mailbox: Mailbox<MemoryMail>,
+    storage: S,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut core = MemoryCore::default();
+    while let Some(mail) = mailbox.next().await {
+        match mail {
+            MemoryMail::Recall(asked) => {
+                let recalled = recall(&mut core, &storage, &asked.request).await;
+                asked.reply.send(recalled);
+            }
+            MemoryMail::Learn(asked) => {
+                let learned = learn(&mut core, &storage, &asked.request).await;
+                asked.reply.send(learned);
+            }
+            MemoryMail::Forget(asked) => {
+                let forgotten = storage.update(|stored| core.forget(stored)).await;
+                asked.reply.send(forgotten.map_err(|reason| StoreFault::Unwritable { reason }));
+            }
+            MemoryMail::ResetConversation => core.reset_conversation(),
+        }
+    }
+    Ok(())
+}
+
+async fn recall(core: &mut MemoryCore, storage: &impl MemoryStorage, asked: &RecallMemory) -> MemoryRecalled {
+    let stored = match asked.scope {
+        MemoryScope::Origin => storage.read().await,
+        MemoryScope::Off | MemoryScope::Conversation => Ok(None),
+    };
+    match stored {
+        Ok(stored) => core.recall(asked.scope, asked.key, stored.as_deref()),
+        Err(reason) => {
+            let known = core.recall(asked.scope, asked.key, None);
+            MemoryRecalled { fault: Some(StoreFault::Unreadable { reason }), ..known }
+        }
+    }
+}
+
+async fn learn(
+    core: &mut MemoryCore,
+    storage: &impl MemoryStorage,
+    asked: &LearnOutput,
+) -> Result<(), StoreFault> {
+    let LearnOutput { scope, key, tokens } = asked;
+    match scope {
+        MemoryScope::Off => Ok(()),
+        MemoryScope::Conversation => {
+            core.learn_conversation(*key, tokens);
+            Ok(())
+        }
+        MemoryScope::Origin => {
+            let updated = storage.update(|stored| core.learn_origin(*key, tokens, stored)).await;
+            updated.map_err(|reason| StoreFault::Unwritable { reason })
+        }
+    }
+}

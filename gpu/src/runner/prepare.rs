@@ -1,0 +1,86 @@
+//! Pipelines that are compiled after a load: those of a width or of a way to choose tokens, when they are
+//! first wanted.
+
+use fanlight_messages::draft::{WIDTHS, Width};
+use fanlight_messages::sampling::Sampling;
+
+use super::encode::{self, Batch, Rows};
+use super::lower::Product;
+use super::step::{self, StepKernels};
+use super::{GpuError, Runner};
+use crate::kernels::Kernel;
+
+impl Runner {
+    /// Compiles what steps of a width need, where that is new.
+    ///
+    /// # Errors
+    /// [`GpuError::BatchTooLarge`] for a width that is no bucket or has more rows than logits are kept.
+    pub async fn prepare(&mut self, width: Width) -> Result<(), GpuError> {
+        let kernels = self.width_kernels(width)?;
+        self.resolve(kernels, &mut |_, _| ()).await
+    }
+
+    /// Compiles one pipeline that steps of a width need; true when all of them exist.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub async fn prepare_next(&mut self, width: Width) -> Result<bool, GpuError> {
+        let kernels = self.width_kernels(width)?;
+        let Some(kernel) = kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) else {
+            return Ok(true);
+        };
+        self.resolve(vec![kernel], &mut |_, _| ()).await?;
+        Ok(false)
+    }
+
+    /// What steps of a width need beyond what a load compiles.
+    fn width_kernels(&self, width: Width) -> Result<Vec<Kernel>, GpuError> {
+        let Width::Nodes(nodes) = width else { return Ok(Vec::new()) };
+        if !WIDTHS.contains(&nodes) || nodes > self.plan.request.logits_rows {
+            return Err(step::wrong_width(nodes));
+        }
+        Ok(self.step_kernels(self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1)))
+    }
+
+    /// Compiles what a request's sampling needs, where that is new.
+    pub async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
+        self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await?;
+        self.step.prepare(&self.device, &self.buffers, &self.resolved, sampling)
+    }
+
+    /// Compiles everything that a step of this batch needs, where it is new.
+    pub(super) async fn compile_step(&mut self, batch: Batch) -> Result<(), GpuError> {
+        self.resolve(self.step_kernels(batch), &mut |_, _| ()).await
+    }
+
+    fn step_kernels(&self, batch: Batch) -> Vec<Kernel> {
+        let mut kernels = StepKernels::ALL.to_vec();
+        for op in &self.body {
+            encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
+        }
+        let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
+        kernels.extend(self.head_all.iter().map(head));
+        kernels
+    }
+
+    pub(super) async fn resolve(
+        &mut self,
+        kernels: Vec<Kernel>,
+        progress: &mut impl FnMut(usize, usize),
+    ) -> Result<(), GpuError> {
+        let mut wanted: Vec<Kernel> = Vec::new();
+        for kernel in kernels {
+            if !self.resolved.contains_key(&kernel) && !wanted.contains(&kernel) {
+                wanted.push(kernel);
+            }
+        }
+        let total = wanted.len();
+        for (done, kernel) in wanted.into_iter().enumerate() {
+            progress(done, total);
+            let pipeline = self.pipelines.get(kernel).await?;
+            self.resolved.insert(kernel, pipeline);
+        }
+        progress(total, total);
+        Ok(())
+    }
+}

@@ -47,8 +47,8 @@ export interface GenerateOptions extends SamplingOptions {
   /** Texts that end the reply where they first occur; at most 16. */
   stop?: string | readonly string[];
   /**
-   * Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or `off`; `auto` chooses as it goes. Never
-   * changes the reply.
+   * Nodes of the draft tree that a step verifies: 1, 2, 4, 8, 16 or 32, or `off`; `auto` chooses as it goes.
+   * Never changes the reply.
    */
   width?: number | "off" | "auto";
   /** Whether drafts are made from earlier replies of the conversation too; `off`. Never changes the reply. */

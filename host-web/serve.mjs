@@ -1,5 +1,6 @@
-// Serves the built page on this computer only: `node serve.mjs [--port N] [--models FOLDER]`. Any static
-// server with ranges and the right media types does as well.
+// Serves the built page on this computer only:
+// `node serve.mjs [--port N] [--models FOLDER] [--default FILE]`, the last a file of that folder that the
+// page offers. Any static server with ranges and the right media types does as well.
 
 import fs from "node:fs";
 import http from "node:http";
@@ -10,6 +11,8 @@ const TYPES = {
   ".css": "text/css; charset=utf-8",
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript; charset=utf-8",
+  ".json": "application/json",
+  ".svg": "image/svg+xml",
   ".wasm": "application/wasm",
 };
 
@@ -67,14 +70,32 @@ export function sendFile(request, response, file) {
     response.end();
     return;
   }
-  fs.createReadStream(file, { start, end }).on("error", () => response.destroy()).pipe(response);
+  fs.createReadStream(file, { start, end })
+    .on("error", () => response.destroy())
+    .pipe(response);
 }
 
-/** Serves folders by the first part of the address; "/" is the page. */
-export function pageServer(folders) {
+/** What the page offers to load: the text of its `config.json`. */
+export function configOf(folder, name) {
+  const { size } = fs.statSync(path.join(folder, name));
+  const note = "Small, and loaded from this computer";
+  return JSON.stringify({
+    defaultModel: { name, url: `models/${encodeURIComponent(name)}`, bytes: size, note },
+  });
+}
+
+/**
+ * Serves folders by the first part of the address; "/" is the page. With `config`, that is its `config.json`.
+ */
+export function pageServer(folders, config = null) {
   return http.createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
-    const mount = Object.keys(folders).filter((name) => pathname.startsWith(name))
+    if (config !== null && pathname === "/config.json") {
+      response.writeHead(200, { "content-type": TYPES[".json"], "cache-control": "no-cache" }).end(config);
+      return;
+    }
+    const mount = Object.keys(folders)
+      .filter((name) => pathname.startsWith(name))
       .sort((a, b) => b.length - a.length)[0];
     const rest = mount === undefined ? "" : pathname.slice(mount.length) || "index.html";
     const file = mount === undefined ? null : fileAt(folders[mount], rest);
@@ -93,7 +114,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const folders = { "/": path.join(path.dirname(fileURLToPath(import.meta.url)), "dist") };
   const models = option("models");
   if (models) folders["/models/"] = models;
-  const server = pageServer(folders);
+  const offered = option("default");
+  const server = pageServer(folders, models && offered ? configOf(models, offered) : null);
   server.listen(Number(option("port", 8080)), "127.0.0.1", () => {
     console.log(`http://localhost:${server.address().port}/`);
   });

@@ -21,13 +21,13 @@ use fanlight_actors::source::NamedSource;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
-use fanlight_messages::plan::{BATCH_TOKENS_MAX, KvFormat};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
 
 use crate::error::{Failure, FailureKind};
-use crate::source::{BlobSource, open_model};
+use crate::source::{BlobSource, ModelStorage, check_hashes, open_model};
 use crate::wire::*;
+use crate::wire_model::*;
 
 /// An engine on this worker's GPU.
 #[wasm_bindgen]
@@ -79,25 +79,66 @@ impl Engine {
         options: Ts<LoadOptions>,
         #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
     ) -> Result<JsValue, Failure> {
-        let named = |file: web_sys::File| NamedSource::new(file.name(), BlobSource::new(file.into()));
-        let sources = files.into_iter().map(named).collect();
-        self.load(async { Ok(sources) }, options, on_progress, Latch::new(false)).await
+        self.load(async { Ok(file_sources(files)) }, options, on_progress, Latch::new(false)).await
     }
 
-    /// Loads a model from an address that serves ranges; of a split one, the address of any part.
+    /// Loads a model from an address that serves ranges; of a split one, the address of any part. What
+    /// `storage` keeps of it is not fetched.
     ///
     /// # Errors
     /// A [`Failure`]; no model is loaded then, and the next load is served.
-    #[wasm_bindgen(js_name = loadUrl, unchecked_return_type = "ModelCard")]
-    pub async fn load_url(
+    #[wasm_bindgen(js_name = loadAddress, unchecked_return_type = "ModelCard")]
+    pub async fn load_address(
         &self,
-        url: String,
+        address: Ts<Address>,
+        storage: Option<ModelStorage>,
         options: Ts<LoadOptions>,
         #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
     ) -> Result<JsValue, Failure> {
+        let address = address.to_rust().map_err(|error| Failure::request(&error))?;
         let stop = Latch::new(false);
-        let opening = async { open_model(&url, &stop).await.map_err(Failure::from) };
+        let opening = async { open_model(&address, storage.as_ref(), &stop).await.map_err(Failure::from) };
         self.load(opening, options, on_progress, stop.clone()).await
+    }
+
+    /// The ids of a text, or of a conversation as a reply would continue it.
+    ///
+    /// # Errors
+    /// A [`Failure`], of kind `busy` while a reply is generated.
+    pub async fn tokenize(&self, request: Ts<TokenizeRequest>) -> Result<Vec<u32>, Failure> {
+        let request = request.to_rust().map_err(|error| Failure::request(&error))?;
+        let input = match request {
+            TokenizeRequest::Chat { turns, think } => TokenizeInput::Prompt(chat_prompt(turns, think)),
+            TokenizeRequest::Plain { text, parse_special, add_begin } => {
+                TokenizeInput::Text { text, recognise_control: parse_special, add_begin }
+            }
+        };
+        let ids = self.handle.tokenize(input).await;
+        Ok(ids.map_err(|error| self.failed(error.into()))?.to_vec())
+    }
+
+    /// The text of ids, as a continuation; control tokens are left out.
+    ///
+    /// # Errors
+    /// A [`Failure`], of kind `busy` while a reply is generated.
+    pub async fn detokenize(&self, ids: Vec<u32>) -> Result<String, Failure> {
+        self.handle.detokenize(ids).await.map_err(|error| self.failed(error.into()))
+    }
+
+    /// Forgets the conversation in the cache.
+    ///
+    /// # Errors
+    /// A [`Failure`], of kind `busy` while a reply is generated.
+    pub async fn reset(&self) -> Result<(), Failure> {
+        self.handle.reset().await.map_err(|error| self.failed(error.into()))
+    }
+
+    /// Stops what runs and frees the model.
+    ///
+    /// # Errors
+    /// A [`Failure`] of kind `engine-gone` only.
+    pub async fn unload(&self) -> Result<(), Failure> {
+        self.handle.unload().await.map_err(|error| self.failed(error.into()))
     }
 
     /// Generates a reply. `on_event` is awaited: as long as its promise is pending, at most a few windows
@@ -112,7 +153,7 @@ impl Engine {
         #[wasm_bindgen(unchecked_param_type = "(event: ReplyEvent) => Promise<void>")] on_event: Function,
     ) -> Result<JsValue, Failure> {
         let request = request.to_rust().map_err(|error| Failure::request(&error))?;
-        let request = generate_request(request, self.adapter.is_software)?;
+        let request = self.generate_request(request).await?;
         let generated = self.handle.generate(request).await;
         let mut generation = generated.map_err(|error| self.failed(error.into()))?;
         let reused_tokens = generation.started.reused_tokens;
@@ -120,9 +161,9 @@ impl Engine {
         tell(&on_event, &ReplyEvent::Started { prompt_tokens, reused_tokens }).await?;
         while let Some(event) = generation.events.next().await {
             let event = match event {
+                GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
-                GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
                 GenerationEvent::Finished(finished) => {
                     return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
@@ -186,7 +227,15 @@ impl Engine {
         call(&on_progress, &Progress::Header);
         let reading = async {
             let sources = opening.await?;
-            Ok::<_, Failure>((read_head(sources.clone(), &options).await?, sources))
+            let inspection = inspect(sources.clone(), options.inspect_request()?).await?;
+            let head = ModelHead::from(&inspection);
+            // An unsupported model fails here, before any of its weights is fetched.
+            inspection.planned?;
+            if !options.sha256.is_empty() {
+                let told = |done, total| call(&on_progress, &Progress::Check { done, total });
+                check_hashes(&sources, &options.sha256, told).await?;
+            }
+            Ok::<_, Failure>((head, sources))
         };
         let (head, sources) = {
             let stopped = stop.changed(0);
@@ -197,11 +246,39 @@ impl Engine {
             }
         };
         let progress = Latch::new(LoadProgress::default());
-        let request = Load { context_len: options.context_len, ..Load::default() };
+        let InspectRequest { context_len, batch_tokens, kv_format, budget } = options.inspect_request()?;
+        let request = Load { context_len, batch_tokens, kv_format, budget, ..Load::default() };
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;
         to_script(&ModelCard::new(head, &loaded)).map(JsValue::from)
+    }
+
+    async fn generate_request(&self, request: ReplyRequest) -> Result<Generate, Failure> {
+        let sampling = request.sampling(random_seed()).map_err(|error| Failure::request(&error))?;
+        let prompt = match request.prompt {
+            PromptText::Plain { text, parse_special: true } => Prompt::Raw(text),
+            PromptText::Plain { text, parse_special: false } => {
+                let input = TokenizeInput::Text { text, recognise_control: false, add_begin: true };
+                let ids = self.handle.tokenize(input).await;
+                Prompt::Ids(ids.map_err(|error| self.failed(error.into()))?)
+            }
+            PromptText::Chat { turns, think } => chat_prompt(turns, think),
+        };
+        let plain = Generate::new(prompt, request.token_limit);
+        Ok(Generate {
+            sampling: Rc::new(sampling),
+            memory: request.memory.map_or(MemoryScope::Off, Into::into),
+            stop: request.stop,
+            width: match request.width {
+                None => WidthPolicy::for_adapter(self.adapter.is_software),
+                Some(0) => WidthPolicy::Fixed(Width::Off),
+                Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
+            },
+            window_steps: request.window_steps,
+            windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
+            ..plain
+        })
     }
 
     /// A failure of the engine, with the reason when one of its actors ended.
@@ -216,49 +293,49 @@ impl Engine {
     }
 }
 
-/// What the headers say. An unsupported model fails here, before any of its weights is fetched.
-async fn read_head(sources: Vec<NamedSource>, options: &LoadOptions) -> Result<ModelHead, Failure> {
-    let request = InspectRequest {
-        context_len: options.context_len,
-        batch_tokens: BATCH_TOKENS_MAX,
-        kv_format: KvFormat::F16,
-        budget: None,
-    };
-    let inspection = inspect(sources, request).await?;
-    let head = ModelHead::from(&inspection);
-    inspection.planned?;
-    Ok(head)
+/// Looks into picked files; no GPU is needed and no weight is read.
+///
+/// # Errors
+/// A [`Failure`] when there is nothing to look into. A model that cannot be run is an answer.
+#[wasm_bindgen(js_name = inspectFiles, unchecked_return_type = "ModelInspection")]
+pub async fn inspect_files(files: Vec<web_sys::File>, options: Ts<LoadOptions>) -> Result<JsValue, Failure> {
+    let options = options.to_rust().map_err(|error| Failure::request(&error))?;
+    let inspection = inspect(file_sources(files), options.inspect_request()?).await?;
+    to_script(&ModelInspection::from(inspection)).map(JsValue::from)
 }
 
-fn generate_request(request: ReplyRequest, is_software: bool) -> Result<Generate, Failure> {
-    let sampling = request.sampling(random_seed()).map_err(|error| Failure::request(&error))?;
-    let prompt = match request.prompt {
-        PromptText::Plain { text } => Prompt::Raw(text),
-        PromptText::Chat { turns } => {
-            let turn = |turn: Turn| ChatTurn {
-                role: match turn.role {
-                    Speaker::User => ChatRole::User,
-                    Speaker::Assistant => ChatRole::Assistant,
-                },
-                content: turn.content,
-            };
-            Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think: false, now: local_time() }
-        }
-    };
-    let plain = Generate::new(prompt, request.token_limit);
-    Ok(Generate {
-        sampling: Rc::new(sampling),
-        memory: request.memory.map_or(MemoryScope::Off, Into::into),
-        stop: request.stop,
-        width: match request.width {
-            None => WidthPolicy::for_adapter(is_software),
-            Some(0) => WidthPolicy::Fixed(Width::Off),
-            Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
+/// Looks into the model at an address; no GPU is needed and no weight is read.
+///
+/// # Errors
+/// A [`Failure`] when there is nothing to look into. A model that cannot be run is an answer.
+#[wasm_bindgen(js_name = inspectAddress, unchecked_return_type = "ModelInspection")]
+pub async fn inspect_address(
+    address: Ts<Address>,
+    storage: Option<ModelStorage>,
+    options: Ts<LoadOptions>,
+) -> Result<JsValue, Failure> {
+    let address = address.to_rust().map_err(|error| Failure::request(&error))?;
+    let options = options.to_rust().map_err(|error| Failure::request(&error))?;
+    let sources = open_model(&address, storage.as_ref(), &Latch::new(false)).await?;
+    let inspection = inspect(sources, options.inspect_request()?).await?;
+    to_script(&ModelInspection::from(inspection)).map(JsValue::from)
+}
+
+fn file_sources(files: Vec<web_sys::File>) -> Vec<NamedSource> {
+    let named = |file: web_sys::File| NamedSource::new(file.name(), BlobSource::new(file.into()));
+    files.into_iter().map(named).collect()
+}
+
+fn chat_prompt(turns: Vec<Turn>, think: bool) -> Prompt {
+    let turn = |turn: Turn| ChatTurn {
+        role: match turn.role {
+            Speaker::System => ChatRole::System,
+            Speaker::User => ChatRole::User,
+            Speaker::Assistant => ChatRole::Assistant,
         },
-        window_steps: request.window_steps,
-        windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
-        ..plain
-    })
+        content: turn.content,
+    };
+    Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think, now: local_time() }
 }
 
 /// A whole number below 2^53, which a script can hold and ask for again.

@@ -31,6 +31,8 @@ pub enum FailureKind {
     Model,
     /// The request is not possible.
     Request,
+    /// The prompt has more tokens than the context.
+    PromptTooLong,
     /// Something else is being done.
     Busy,
     /// It was cancelled.
@@ -82,7 +84,7 @@ impl From<HttpError> for Failure {
     fn from(error: HttpError) -> Self {
         let kind = match error {
             HttpError::Cancelled => FailureKind::Cancelled,
-            HttpError::Address { .. } => FailureKind::Request,
+            HttpError::Address { .. } | HttpError::Header { .. } => FailureKind::Request,
             _ => FailureKind::Server,
         };
         Self::new(kind, &error)
@@ -111,6 +113,7 @@ impl From<GenerateError> for Failure {
     fn from(error: GenerateError) -> Self {
         let kind = match &error {
             GenerateError::Busy => FailureKind::Busy,
+            GenerateError::PromptTooLong { .. } => FailureKind::PromptTooLong,
             GenerateError::Device(device) => device_kind(device),
             GenerateError::Poisoned { .. } => FailureKind::Model,
             GenerateError::EngineGone { .. } => FailureKind::EngineGone,

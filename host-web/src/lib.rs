@@ -1,6 +1,6 @@
 //! The engine as WebAssembly, for one dedicated worker of the page.
 //!
-//! The worker's script (`page/worker.ts`) is the only caller. Nothing here waits synchronously, and every
+//! The worker's script (`sdk/src/worker.ts`) is the only caller. Nothing here waits synchronously, and every
 //! failure is a [`error::Failure`].
 
 // Actors run on the event loop here, and on a thread of their own natively: this door exists in the page
@@ -11,3 +11,4 @@ pub mod error;
 pub mod panic;
 pub mod source;
 pub mod wire;
+pub mod wire_model;

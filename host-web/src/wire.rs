@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use tsify::Tsify;
 
 use fanlight_actors::gpu_backend::Scope;
-use fanlight_actors::pager::Inspection;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
@@ -29,15 +28,6 @@ impl From<&AdapterFacts> for Adapter {
     }
 }
 
-/// How a model is loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LoadOptions {
-    /// Tokens of the context; absent for the default.
-    #[tsify(optional)]
-    pub context_len: Option<u32>,
-}
-
 /// How far a load is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Tsify)]
 #[serde(tag = "phase", rename_all = "kebab-case")]
@@ -46,6 +36,13 @@ pub enum Progress {
     Header,
     /// Bringing weights to the GPU, in bytes.
     Weights {
+        /// So far.
+        done: u64,
+        /// In all.
+        total: u64,
+    },
+    /// Reading whole files for their hash, in bytes.
+    Check {
         /// So far.
         done: u64,
         /// In all.
@@ -70,79 +67,12 @@ impl From<LoadProgress> for Progress {
     }
 }
 
-/// A weight format that a file uses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
-pub struct TypeUse {
-    /// Its name.
-    pub name: String,
-    /// Bytes in the file.
-    pub bytes: u64,
-}
-
-/// What the header of a model says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelHead {
-    /// `general.name`, or empty.
-    pub name: String,
-    /// `general.architecture`, or empty.
-    pub architecture: String,
-    /// Weights.
-    pub parameters: u64,
-    /// Formats of the weights, most bytes first.
-    pub types: Vec<TypeUse>,
-}
-
-impl From<&Inspection> for ModelHead {
-    fn from(inspection: &Inspection) -> Self {
-        let summary = &inspection.summary;
-        let types = summary.types.iter();
-        let mut types: Vec<TypeUse> = types
-            .map(|used| TypeUse { name: used.tensor_type.name().to_owned(), bytes: used.bytes })
-            .collect();
-        types.sort_by_key(|used| std::cmp::Reverse(used.bytes));
-        Self {
-            name: summary.name.clone().unwrap_or_default(),
-            architecture: summary.architecture.clone().unwrap_or_default(),
-            parameters: summary.parameters,
-            types,
-        }
-    }
-}
-
-/// A loaded model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelCard {
-    /// What its header says.
-    pub head: ModelHead,
-    /// Tokens of its context.
-    pub context_len: u32,
-    /// Whether it can hold a conversation: without a chat template it continues plain text only.
-    pub has_chat_template: bool,
-    /// Bytes on the GPU.
-    pub gpu_bytes: u64,
-    /// Bytes read from its files, headers excluded.
-    pub read_bytes: u64,
-}
-
-impl ModelCard {
-    /// What a load has brought.
-    pub fn new(head: ModelHead, loaded: &ModelLoaded) -> Self {
-        Self {
-            head,
-            context_len: loaded.context_len,
-            has_chat_template: loaded.has_chat_template,
-            gpu_bytes: loaded.gpu_bytes,
-            read_bytes: loaded.read_bytes,
-        }
-    }
-}
-
 /// Who says a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
+    /// Instructions.
+    System,
     /// The visitor.
     User,
     /// The model.
@@ -160,17 +90,53 @@ pub struct Turn {
 
 /// What a reply continues.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
-#[serde(tag = "form", rename_all = "kebab-case")]
+#[serde(tag = "form", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum PromptText {
     /// A conversation, oldest message first.
     Chat {
         /// Its messages.
         turns: Vec<Turn>,
+        /// Whether a model that can think before it answers may do so.
+        #[serde(default)]
+        #[tsify(optional)]
+        think: bool,
     },
     /// Text as it is.
     Plain {
         /// The text.
         text: String,
+        /// Whether control text in it becomes control tokens.
+        #[serde(default)]
+        #[tsify(optional)]
+        parse_special: bool,
+    },
+}
+
+/// What is turned into ids.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(tag = "form", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub enum TokenizeRequest {
+    /// A conversation, as a reply would continue it.
+    Chat {
+        /// Its messages.
+        turns: Vec<Turn>,
+        /// Whether a model that can think before it answers may do so.
+        #[serde(default)]
+        #[tsify(optional)]
+        think: bool,
+    },
+    /// Text by itself.
+    Plain {
+        /// The text.
+        text: String,
+        /// Whether control text in it becomes control tokens.
+        #[serde(default)]
+        #[tsify(optional)]
+        parse_special: bool,
+        /// Whether the model's begin token stands before it, where the model wants one.
+        #[serde(default)]
+        #[tsify(optional)]
+        add_begin: bool,
     },
 }
 
@@ -340,6 +306,8 @@ pub struct ReplyEnd {
     pub reason: EndReason,
     /// Text that was held back until the end.
     pub text: String,
+    /// Tokens of the reply.
+    pub tokens: u32,
     /// Prompt tokens that were in the cache already.
     pub reused_tokens: u32,
     /// Prompt tokens evaluated.
@@ -361,6 +329,7 @@ impl ReplyEnd {
         Self {
             reason: finished.reason.into(),
             text: finished.text.clone(),
+            tokens: finished.tokens,
             reused_tokens,
             prefill_tokens,
             prefill_us,

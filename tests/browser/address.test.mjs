@@ -1,33 +1,36 @@
 // A model at an address: ranges only, each checked; a server that serves them wrongly is refused with the
-// reason.
+// reason. What is kept in the browser is complete or goes on, and never stands in the way.
 
 import assert from "node:assert/strict";
+import crypto from "node:crypto";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { stage, Visit } from "./harness.mjs";
+import { SdkVisit, stage } from "./harness.mjs";
 
 const folder = temporaryFolder();
+const PLAIN = { cache: "none" };
 let on;
 let model;
 let name;
+let visit;
 
 before(async () => {
   model = synthetic(folder, "tiny-llama", "q8_0");
   name = path.basename(model);
   on = await stage(folder);
+  visit = await SdkVisit.open(on);
 });
 after(async () => on?.close());
 
+const inWorker = (work, argument) => visit.page.workers()[0].evaluate(work, argument);
+
 test("a server with ranges is read in ranges, and not more than the file", async () => {
   on.server.requests.length = 0;
-  const visit = await Visit.open(on, `?model=/models/${name}`);
-  const { card } = await visit.outcome();
-  assert.match(card ?? await visit.alert(), /tiny llama/);
-  await visit.setting("tokens", 4);
-  assert.ok((await visit.ask("the light")).ids.length > 0);
+  const { value } = await visit.load(`/models/${name}`, PLAIN);
+  assert.equal(value.name, "tiny llama");
   const { requests } = on.server;
   assert.ok(requests.length >= 3);
   const times = new Uint8Array(fs.statSync(model).size);
@@ -58,26 +61,29 @@ const REFUSED = {
 
 for (const [title, [flaw, ...texts]] of Object.entries(REFUSED)) {
   test(title, async () => {
-    const visit = await Visit.open(on, `?model=/flaw/${flaw}/${name}`);
-    const { alert } = await visit.outcome();
-    for (const text of texts) assert.match(alert ?? "it was loaded", text);
-    assert.deepEqual(visit.errors, []);
-    await visit.page.close();
+    const { message } = await visit.load(`/flaw/${flaw}/${name}`, PLAIN);
+    for (const text of texts) assert.match(message ?? "it was loaded", text);
   });
 }
 
-test("after a refused address a picked file works", async () => {
-  const visit = await Visit.open(on, `?model=/flaw/whole/${name}`);
-  assert.match((await visit.outcome()).alert, /ignores range requests/);
-  const { card } = await visit.pick(model);
-  assert.match(card ?? "no card", /tiny llama/);
+test("e01: of refused addresses nothing is kept, and a good one works", async () => {
+  for (const flaw of ["disguised", "whole", "shifted"]) {
+    assert.match((await visit.load(`/flaw/${flaw}/${name}`)).code, /^(server|source)$/);
+  }
+  const kept = await visit.run(() => engine.stored());
+  assert.deepEqual(
+    kept.filter(({ keptBytes }) => keptBytes > 0),
+    [],
+  );
+  for (const { url } of kept) await visit.run((at) => engine.forget(at), url);
+  const { value } = await visit.load(`/models/${name}`, PLAIN);
+  assert.equal(value?.name, "tiny llama");
 });
 
 test("e16: trouble that passes is waited out, and a body is resumed where it broke off", async () => {
   on.server.requests.length = 0;
-  const visit = await Visit.open(on, `?model=/flaw/shaky/${name}`);
-  const { card, alert } = await visit.outcome();
-  assert.match(card ?? alert, /tiny llama/);
+  const { value, message } = await visit.load(`/flaw/shaky/${name}`, PLAIN);
+  assert.equal(value?.name ?? message, "tiny llama");
   const ranges = on.server.requests.map(({ range }) => range);
   assert.equal(ranges[0], ranges[1], "asked again after 429");
   assert.equal(ranges[2], ranges[3], "asked again after 503");
@@ -86,14 +92,88 @@ test("e16: trouble that passes is waited out, and a body is resumed where it bro
 });
 
 test("e16: an address that expires is renewed at the original", async () => {
-  const visit = await Visit.open(on, `?model=/flaw/expiring/${name}`);
-  const { card, alert } = await visit.outcome();
-  assert.match(card ?? alert, /tiny llama/);
+  const { value, message } = await visit.load(`/flaw/expiring/${name}`, PLAIN);
+  assert.equal(value?.name ?? message, "tiny llama");
 });
 
-test("a missing file, and an address that is none", async () => {
-  const missing = await Visit.open(on, "?model=/models/absent.gguf");
-  assert.match((await missing.outcome()).alert, /404.*no such file/);
-  const none = await Visit.open(on, "?model=file:///x.gguf");
-  assert.match((await none.outcome()).alert, /is no web address/);
+test("a missing file, an address that is none, and one of the hub's that names no file", async () => {
+  assert.match((await visit.load("/models/absent.gguf")).message, /404.*no such file/);
+  assert.match((await visit.load("file:///x.gguf")).message, /is no web address/);
+  const found = await visit.run(() => [
+    sdk.hub("a/b/c d.gguf").url,
+    (() => {
+      try {
+        return sdk.hub("a/b");
+      } catch (error) {
+        return error.code;
+      }
+    })(),
+  ]);
+  assert.deepEqual(found, ["https://huggingface.co/a/b/resolve/main/c%20d.gguf", "request"]);
+});
+
+test("headers are sent, and a hash is compared before the model is used", async () => {
+  on.server.requests.length = 0;
+  const sha256 = crypto.createHash("sha256").update(fs.readFileSync(model)).digest("hex");
+  const source = { url: `/models/${name}`, headers: { "x-token": "abc" }, sha256 };
+  assert.equal((await visit.load(source, PLAIN)).value?.name, "tiny llama");
+  assert.ok(on.server.requests.every(({ token }) => token === "abc"));
+  const wrong = await visit.load({ ...source, sha256: sha256.replaceAll(sha256[0], "0") }, PLAIN);
+  assert.match(wrong.message ?? "it was loaded", /sha-256/);
+});
+
+test("a kept model needs no server, and a damaged part of it is fetched again", async () => {
+  const url = `/models/${name}`;
+  assert.equal((await visit.load(url)).value?.name, "tiny llama");
+  on.server.requests.length = 0;
+  assert.equal((await visit.load(url, { contextLength: 256 })).value?.contextLength, 256);
+  assert.deepEqual(on.server.requests, []);
+  await inWorker(async () => {
+    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle("fanlight-models");
+    for await (const folder of root.values()) {
+      const data = await (await folder.getFileHandle("data")).createSyncAccessHandle();
+      data.write(new Uint8Array([1, 2, 3]), { at: 1000 });
+      data.close();
+    }
+  });
+  assert.equal((await visit.load(url)).value?.name, "tiny llama");
+  assert.ok(on.server.requests.length > 0, "the damage was noticed");
+  const [kept] = await visit.run(() => engine.stored());
+  assert.ok(kept.isComplete && kept.keptBytes === fs.statSync(model).size);
+  await visit.run((at) => engine.forget(at), kept.url);
+  assert.deepEqual(await visit.run(() => engine.stored()), []);
+});
+
+test("e05: a full disk is told, and the model runs without being kept", async () => {
+  const load = () =>
+    visit.run(async (url) => {
+      const told = [];
+      const leave = engine.subscribe((event) => event.type === "warning" && told.push(event.warning));
+      const { value } = await outcome(engine.load(url, { contextLength: 512 }));
+      leave();
+      return { told, name: value?.name, kept: await engine.stored() };
+    }, `/models/${name}`);
+  await inWorker(() => {
+    const { prototype } = FileSystemSyncAccessHandle;
+    globalThis.realWrite = prototype.write;
+    prototype.write = function full(bytes, where) {
+      if (bytes.length > 1000) throw new DOMException("no room", "QuotaExceededError");
+      return globalThis.realWrite.call(this, bytes, where);
+    };
+  });
+  await visit.run(() => engine.unload());
+  const full = await load();
+  await visit.run(() => engine.unload());
+  await inWorker(() => {
+    FileSystemSyncAccessHandle.prototype.write = globalThis.realWrite;
+    StorageManager.prototype.estimate = async () => ({ quota: 1000, usage: 900 });
+  });
+  const small = await load();
+  for (const found of [full, small]) {
+    assert.equal(found.name, "tiny llama");
+    assert.equal(found.told[0]?.code, "not-stored");
+    assert.match(found.told[0].message, /free/);
+    assert.deepEqual(found.kept, []);
+  }
+  assert.deepEqual(visit.errors, []);
 });

@@ -4,11 +4,12 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { bigEndian, changed, synthetic, temporaryFolder, withType } from "./files.mjs";
-import { stage, Visit } from "./harness.mjs";
+import { bigEndian, changed, nativeReply, synthetic, temporaryFolder, withType } from "./files.mjs";
+import { SdkVisit, stage } from "./harness.mjs";
 import { split } from "./split.mjs";
 
 const folder = temporaryFolder();
+const PROMPT = "the light of the house";
 let on;
 let model;
 let visit;
@@ -16,17 +17,21 @@ let visit;
 before(async () => {
   model = synthetic(folder, "tiny-llama", "q8_0");
   on = await stage(folder);
-  visit = await Visit.open(on);
+  visit = await SdkVisit.open(on);
 });
 after(async () => on?.close());
 
+/** Loads picked files. */
+async function load(...files) {
+  await visit.pick(...files);
+  return await visit.run(() => outcome(engine.load(picked, { contextLength: 512 })));
+}
+
 async function refuses(file, ...texts) {
-  const { alert } = await visit.pick(file);
-  for (const text of texts) assert.match(alert ?? "no alert", text);
-  const { card } = await visit.pick(model);
-  assert.match(card ?? "no card", /tiny llama/, "a good file works afterwards");
-  await visit.setting("tokens", 2);
-  assert.ok((await visit.ask("the light")).ids.length > 0);
+  const { message } = await load(file);
+  for (const text of texts) assert.match(message ?? "it was loaded", text);
+  assert.equal((await load(model)).value?.name, "tiny llama", "a good file works afterwards");
+  assert.ok((await visit.reply(PROMPT, { maxTokens: 2 })).ids.length > 0);
   assert.deepEqual(visit.errors, []);
 }
 
@@ -35,19 +40,22 @@ test("a02: a truncated file", async () => {
   await refuses(cut, /cut\.gguf/, /tensor/i);
 });
 
-test("a11: an empty file", async () => {
-  await refuses(changed(folder, "empty.gguf", model, () => Buffer.alloc(0)), /empty\.gguf/);
-});
-
-test("a11: a file that ends in its header", async () => {
-  await refuses(changed(folder, "head.gguf", model, (bytes) => bytes.subarray(0, 23)), /head\.gguf/);
+test("a11: an empty file, and one that ends in its header", async () => {
+  await refuses(
+    changed(folder, "empty.gguf", model, () => Buffer.alloc(0)),
+    /empty\.gguf/,
+  );
+  await refuses(
+    changed(folder, "head.gguf", model, (bytes) => bytes.subarray(0, 23)),
+    /head\.gguf/,
+  );
 });
 
 test("a09: a big-endian file", async () => {
   await refuses(changed(folder, "big.gguf", model, bigEndian), /big-endian/i);
 });
 
-test("a13: a weight of an unknown type", async () => {
+test("a13: a weight of an unknown type is refused, and a look at the file says so", async () => {
   const retyped = (bytes) => withType(bytes, "blk.1.attn_q.weight", 139);
   const unknown = changed(folder, "unknown.gguf", model, retyped);
   await refuses(unknown, /blk\.1\.attn_q\.weight/, /139/);
@@ -57,8 +65,29 @@ test("a file of another kind", async () => {
   await refuses(fileURLToPath(import.meta.url), /errors\.test\.mjs/, /gguf/i);
 });
 
-test("a12: parts of a split model without one of them", async () => {
-  const [first, , third] = split(model, folder, "missing", 3);
-  const { alert } = await visit.pick(third, first);
-  assert.match(alert ?? "it was loaded", /missing-00002-of-00003/);
+test("a12: the parts of a split model in any order, as one file, and without one of them", async () => {
+  const [first, second, third] = split(model, folder, "parts", 3);
+  assert.match((await load(third, first)).message ?? "it was loaded", /parts-00002-of-00003/);
+  assert.equal((await load(third, first, second)).value?.name, "tiny llama");
+  const { ids } = await visit.reply(PROMPT, { maxTokens: 8 });
+  assert.deepEqual(ids, nativeReply(model, PROMPT, { tokens: 8, raw: true }).output_ids);
+});
+
+test("models are found in a folder by their first bytes, split ones as one", async () => {
+  const unnamed = changed(folder, "sha256-0123abcd", model, (bytes) => bytes);
+  await visit.pick(fileURLToPath(import.meta.url), unnamed, ...split(model, folder, "parts", 3));
+  const found = await visit.run(async () => {
+    const models = await sdk.findModels(picked);
+    return models.map(({ path, files, bytes }) => [path, files.length, bytes > 100_000]);
+  });
+  assert.deepEqual(found, [
+    ["parts.gguf", 3, true],
+    ["sha256-0123abcd", 1, true],
+  ]);
+});
+
+test("a second model takes the place of the first", async () => {
+  const { value } = await load(synthetic(folder, "tiny-qwen2", "q4_0"));
+  assert.equal(value?.architecture, "qwen2");
+  assert.ok((await visit.reply(PROMPT, { maxTokens: 4 })).ids.length > 0);
 });

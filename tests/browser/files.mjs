@@ -3,6 +3,7 @@
 
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
+import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 
@@ -36,8 +37,19 @@ export function synthetic(folder, shape, type) {
 /** What the command line answers, on the machine's own adapter: the last line of its report. */
 export function nativeReply(model, prompt, { tokens, raw = false }) {
   const args = ["run", model, "--prompt", prompt, "--max-tokens", String(tokens), "--json"];
-  const lines = runTool("fanlight-native", "fanlight", raw ? [...args, "--raw"] : args).trim().split("\n");
+  const lines = runTool("fanlight-native", "fanlight", raw ? [...args, "--raw"] : args)
+    .trim()
+    .split("\n");
   return JSON.parse(lines.at(-1));
+}
+
+/** Bundles a script that imports packages of host-web into one file, and returns its path. */
+export function bundled(folder, name, script) {
+  const esbuild = createRequire(path.join(ROOT, "host-web/package.json"))("esbuild");
+  const outfile = path.join(folder, name);
+  const stdin = { contents: script, resolveDir: path.join(ROOT, "host-web") };
+  esbuild.buildSync({ stdin, outfile, bundle: true, format: "esm", platform: "browser", logLevel: "error" });
+  return outfile;
 }
 
 /** A real model that `make fetch` brings. */

@@ -31,7 +31,9 @@ const FLAWS = {
   /** The whole file for every range. */
   whole: ({ response, file }) => {
     response.writeHead(200, { "content-length": fs.statSync(file).size });
-    fs.createReadStream(file).on("error", () => response.destroy()).pipe(response);
+    fs.createReadStream(file)
+      .on("error", () => response.destroy())
+      .pipe(response);
     response.on("close", () => response.destroy());
   },
   /** Another range of the same length, and it says so. */
@@ -97,18 +99,38 @@ const FLAWS = {
   },
 };
 
-/** A server of `folders`; its `requests` collects method, address and range of every request for a model. */
-export async function flawedServer(folders) {
+/** Put before every worker's script; see there. */
+const PRELUDE = fs.readFileSync(new URL("prelude.js", import.meta.url));
+
+function sendWorker(response, file) {
+  response.writeHead(200, { "content-type": "text/javascript; charset=utf-8", "cache-control": "no-cache" });
+  response.end(Buffer.concat([PRELUDE, fs.readFileSync(file)]));
+}
+
+/** The worker's script that an address names, if it names one. */
+function workerOf(folders, pathname) {
+  const [, mount, name] = /^(\/sdk\/|\/)((?:assets\/)?worker[^/]*\.js)$/.exec(pathname) ?? [];
+  return name === undefined ? null : fileAt(folders[mount], name);
+}
+
+/**
+ * A server of `folders` that sends `headers` with everything; its `requests` collects method, address, range
+ * and token of every request for a model.
+ */
+export async function flawedServer(folders, headers = {}) {
   const page = pageServer(folders);
   const counts = new Counts();
   const requests = [];
   const server = http.createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
     if (/^\/(models|flaw|signed)\//.test(pathname)) {
-      requests.push({ method: request.method, pathname, range: request.headers.range });
+      const { range, "x-token": token } = request.headers;
+      requests.push({ method: request.method, pathname, range, token });
     }
     const [, kind, flaw, name] = pathname.split("/");
     const file = name === undefined ? null : fileAt(folders["/models/"], name);
+    const worker = workerOf(folders, pathname);
     if (kind === "flaw" && file !== null && Object.hasOwn(FLAWS, flaw)) {
       const size = fs.statSync(file).size;
       const range = rangeOf(request.headers.range, size) ?? { start: 0, end: size - 1 };
@@ -116,7 +138,8 @@ export async function flawedServer(folders) {
     } else if (kind === "signed" && file !== null) {
       if (counts.next(pathname) > 2) response.writeHead(403).end();
       else sendFile(request, response, file);
-    } else page.emit("request", request, response);
+    } else if (worker !== null) sendWorker(response, worker);
+    else page.emit("request", request, response);
   });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   server.requests = requests;

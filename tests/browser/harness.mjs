@@ -1,5 +1,7 @@
-// Starts headless Chromium on the software adapter and a server of the built page, and drives the page as a
-// visitor would: real file input, real keys, what is to be read on the screen.
+// Starts headless Chromium on the software adapter and a server of the built page and SDK, and drives both.
+//
+// A model's first load in a page takes a quarter of a minute here: pipelines are compiled for a processor.
+// Later loads on the same device take a moment, so tests share a page where their subject allows.
 
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -10,6 +12,7 @@ import { flawedServer } from "./flaws.mjs";
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 export const ROOT = path.resolve(HERE, "../..");
 export const DIST = path.join(ROOT, "host-web/dist");
+export const SDK = path.join(ROOT, "host-web/sdk/dist");
 
 const require = createRequire(path.join(ROOT, "host-web/package.json"));
 const { chromium } = require("playwright-core");
@@ -18,9 +21,15 @@ const { chromium } = require("playwright-core");
 export const PATIENCE_MS = 300_000;
 
 const FLAGS = [
-  "--headless=new", "--no-sandbox", "--disable-gpu-sandbox", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
-  "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader",
+  "--headless=new",
+  "--no-sandbox",
+  "--disable-gpu-sandbox",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--enable-unsafe-webgpu",
+  "--use-webgpu-adapter=swiftshader",
 ];
 
 /** A browser; one that does not start is a failure, never a skipped test. */
@@ -31,9 +40,15 @@ export function launch() {
   });
 }
 
+/** A server of the page, the SDK and `models` that sends `headers` with everything. */
+export function serve(models, headers = {}, root = DIST) {
+  const pages = path.join(HERE, "pages");
+  return flawedServer({ "/": root, "/sdk/": SDK, "/pages/": pages, "/models/": models }, headers);
+}
+
 /** A browser and a server of the page and of `models`, to be closed after the tests. */
 export async function stage(models) {
-  const server = await flawedServer({ "/": DIST, "/models/": models });
+  const server = await serve(models);
   const browser = await launch();
   const { port } = server.address();
   return {
@@ -50,6 +65,14 @@ export async function stage(models) {
   };
 }
 
+/** Puts text before the worker's script of a page or context. */
+export function beforeWorker(page, text) {
+  return page.route(/\/(sdk|assets)\/worker[^/]*\.js$/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: text + (await response.text()) });
+  });
+}
+
 /** An open page, and what went wrong in it or left it. */
 export class Visit {
   constructor(page, origin) {
@@ -61,44 +84,106 @@ export class Visit {
     page.on("pageerror", (error) => this.errors.push(error.message));
     page.on("request", (request) => {
       const url = request.url();
-      if (!url.startsWith(origin) && !url.startsWith("data:")) this.foreign.push(url);
+      if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) this.foreign.push(url);
     });
   }
 
-  static async open(on, query = "", prepare = async () => {}) {
-    const page = await on.browser.newPage();
-    const visit = new Visit(page, on.origin);
+  static async open(on, address = "", prepare = async () => {}, context = on.browser) {
+    const page = await context.newPage();
+    const visit = new this(page, on.origin);
     await prepare(page);
-    await page.goto(`${on.origin}/${query}`);
+    await page.goto(`${on.origin}/${address}`);
+    return visit;
+  }
+}
+
+/** A page with nothing but the SDK: `sdk` is the package, `engine` an engine. */
+export class SdkVisit extends Visit {
+  static async open(on, { create = {}, prepare, context, address = "pages/blank.html" } = {}) {
+    const visit = await super.open(on, address, prepare, context ?? on.browser);
+    await visit.run(async (options) => {
+      globalThis.sdk = await import("/sdk/index.js");
+      globalThis.engine = await sdk.Fanlight.create(options);
+      /** What a promise comes to: its value, or code and text of its failure. */
+      globalThis.outcome = async (promise) => {
+        try {
+          return { value: await promise };
+        } catch (error) {
+          const code = typeof error.code === "string" ? error.code : error.name;
+          return { code, message: error.message };
+        }
+      };
+      globalThis.events = async (generation) => {
+        const all = [];
+        for await (const event of generation) all.push(event);
+        return all;
+      };
+    }, create);
     return visit;
   }
 
-  /** Chooses files in the page's own input and waits for the outcome. */
+  /** Runs a function in the page. */
+  run(work, argument) {
+    return this.page.evaluate(work, argument);
+  }
+
+  /** Puts files of this computer into the page: `picked` are then File objects. */
   async pick(...paths) {
-    await this.page.locator("#files:enabled").waitFor();
-    await this.page.locator("#files").setInputFiles(paths);
-    return await this.outcome();
+    await this.run(() => {
+      document.body.innerHTML = '<input type="file" multiple>';
+    });
+    await this.page.locator("input").setInputFiles(paths);
+    await this.run(() => {
+      globalThis.picked = [...document.querySelector("input").files];
+    });
   }
 
-  /** Waits until a load has ended: what the card or the alert says. */
-  async outcome() {
-    await this.page.locator("#card:visible, #alert:visible").first().waitFor();
-    await this.page.locator("#files:enabled").waitFor();
-    if (await this.page.locator("#alert").isVisible()) return { alert: await this.alert() };
-    return { card: await this.page.locator("#card").innerText() };
+  /** Loads an address; the outcome. */
+  load(url, options = {}) {
+    return this.run(
+      ([from, how]) => outcome(engine.load(from, how)),
+      [url, { contextLength: 512, ...options }],
+    );
   }
 
-  /** The alert's text; waits for it. */
-  async alert() {
-    await this.page.locator("#alert").waitFor();
-    return await this.page.locator("#alert").innerText();
+  /** Replies to a plain prompt: ids, text, and the last event. */
+  reply(prompt, options = {}) {
+    return this.run(
+      async ([text, how]) => {
+        const all = await events(engine.generate({ prompt: text, parseSpecial: true }, how));
+        const of = (type) => all.filter((event) => event.type === type);
+        return {
+          ids: of("token").flatMap(({ ids }) => ids),
+          text: of("text")
+            .map(({ delta }) => delta)
+            .join(""),
+          last: all.at(-1),
+          seqs: all.map(({ seq }) => seq),
+        };
+      },
+      [prompt, options],
+    );
+  }
+}
+
+/** The chat page, driven as a visitor would: real file input, real keys, what is to be read on the screen. */
+export class ChatVisit extends Visit {
+  /** Opens a model file and loads it. */
+  async load(...paths) {
+    await this.page.locator("#files:enabled").setInputFiles(paths);
+    await this.page.locator("#load:enabled").click();
+    await this.page.locator("#question").waitFor();
   }
 
   async setting(name, value) {
-    await this.page.locator("#settings").evaluate((settings) => { settings.open = true; });
+    await this.page.locator("#settings-button").click();
     const input = this.page.locator(`#${name}`);
     if (typeof value === "boolean") await input.setChecked(value);
-    else await input.fill(String(value));
+    else {
+      await input.fill(String(value));
+      await input.blur();
+    }
+    await this.page.locator(".panel-head button").click();
   }
 
   /** Types a question and sends it. */
@@ -112,12 +197,7 @@ export class Visit {
   async answer() {
     const last = this.page.locator(".answer").last();
     await last.and(this.page.locator("[aria-busy=false]")).waitFor();
-    const ids = (await last.getAttribute("data-token-ids")) ?? "";
-    return {
-      text: await last.locator(".text").evaluate((element) => element.textContent),
-      ids: ids === "" ? [] : ids.split(" ").map(Number),
-      note: await last.locator(".note").innerText(),
-    };
+    return { text: await last.locator(".text").innerText(), note: await last.innerText() };
   }
 
   async ask(text) {

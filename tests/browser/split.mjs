@@ -101,7 +101,12 @@ function write(keyCount, keys, tensors) {
     offset += align(data.length);
   }
   const head = Buffer.concat([
-    Buffer.from("GGUF"), u32(3), u64(tensors.length), u64(keyCount), keys, ...entries,
+    Buffer.from("GGUF"),
+    u32(3),
+    u64(tensors.length),
+    u64(keyCount),
+    keys,
+    ...entries,
   ]);
   return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), ...datas]);
 }
@@ -112,12 +117,15 @@ export function split(file, folder, stem, count) {
   const size = Math.ceil(tensors.length / count);
   return Array.from({ length: count }, (_, no) => {
     const own = [
-      u16Key("split.no", no), u16Key("split.count", count), i32Key("split.tensors.count", tensors.length),
+      u16Key("split.no", no),
+      u16Key("split.count", count),
+      i32Key("split.tensors.count", tensors.length),
     ];
     const part = tensors.slice(no * size, (no + 1) * size);
-    const bytes = no === 0
-      ? write(keyCount + own.length, Buffer.concat([keys, ...own]), part)
-      : write(own.length, Buffer.concat(own), part);
+    const bytes =
+      no === 0
+        ? write(keyCount + own.length, Buffer.concat([keys, ...own]), part)
+        : write(own.length, Buffer.concat(own), part);
     const number = (n) => String(n).padStart(5, "0");
     const target = path.join(folder, `${stem}-${number(no + 1)}-of-${number(count)}.gguf`);
     fs.writeFileSync(target, bytes);

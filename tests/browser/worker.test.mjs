@@ -1,88 +1,254 @@
-// The end of the worker, however it comes, and browsers without a GPU.
+// The end of the worker, of the GPU and of tabs, however it comes, and browsers without a GPU.
 
 import assert from "node:assert/strict";
+import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { stage, Visit } from "./harness.mjs";
+import { beforeWorker, SdkVisit, serve, stage } from "./harness.mjs";
 
 const folder = temporaryFolder();
 let on;
-let model;
+let url;
 
 before(async () => {
-  model = synthetic(folder, "tiny-llama", "q8_0");
+  url = `/models/${path.basename(synthetic(folder, "tiny-llama", "q8_0"))}`;
   on = await stage(folder);
 });
 after(async () => on?.close());
 
 /** Keeps the page's workers where a test can reach them. */
-const keepWorkers = (page) => page.addInitScript(() => {
-  globalThis.workers = [];
-  globalThis.Worker = class extends Worker {
-    constructor(...args) {
-      super(...args);
-      globalThis.workers.push(this);
-    }
-  };
+const keepWorkers = (page) =>
+  page.addInitScript(() => {
+    globalThis.workers = [];
+    globalThis.Worker = class extends Worker {
+      constructor(...args) {
+        super(...args);
+        globalThis.workers.push(this);
+      }
+    };
+  });
+
+test("e13: a reply outlives its GPU; a killed worker fails it, and the next call reloads", async () => {
+  const visit = await SdkVisit.open(on, { prepare: keepWorkers });
+  await visit.load(url);
+  const plain = await visit.reply("the light", { maxTokens: 40 });
+  await visit.run(() => {
+    globalThis.seen = [];
+    globalThis.reading = (async () => {
+      for await (const event of engine.generate(
+        { prompt: "the light", parseSpecial: true },
+        { maxTokens: 40 },
+      )) {
+        seen.push(event);
+      }
+    })();
+  });
+  await visit.page.waitForFunction(() => seen.some(({ type }) => type === "token"));
+  await visit.page.workers()[0].evaluate(() => globalThis.gpuSeen.devices.at(-1).destroy());
+  const lost = await visit.run(async () => {
+    await reading;
+    return {
+      ids: seen.filter(({ type }) => type === "token").flatMap(({ ids }) => ids),
+      warned: seen.filter(({ type }) => type === "warning").map(({ warning }) => warning.code),
+    };
+  });
+  assert.deepEqual(lost.warned, ["resumed"]);
+  assert.deepEqual(lost.ids, plain.ids, "the same reply as without the loss");
+
+  // e13: killed behind the page's back in mid-reply.
+  await visit.run(() => {
+    globalThis.seen = [];
+    globalThis.heard = [];
+    engine.subscribe((event) => heard.push(event.type === "warning" ? event.warning.code : event.type));
+    globalThis.reading = outcome(
+      (async () => {
+        for await (const event of engine.generate({ prompt: "the light" }, { maxTokens: 400 }))
+          seen.push(event.type);
+      })(),
+    );
+  });
+  await visit.page.waitForFunction(() => seen.includes("token"));
+  const killed = await visit.run(async () => {
+    workers.at(-1).terminate();
+    return { ...(await reading), last: seen.at(-1) };
+  });
+  assert.equal(killed.code, "worker-died");
+  assert.match(killed.message, /worker ended/);
+  assert.equal(killed.last, "error");
+  const again = await visit.reply("the light", { maxTokens: 4 });
+  assert.deepEqual(again.ids, plain.ids.slice(0, 4));
+  const after = await visit.run(() => ({ heard, workers: workers.length }));
+  assert.deepEqual(after, { heard: ["ended", "reloaded"], workers: 2 });
+
+  // An error in the worker is told with its reason.
+  const [worker] = visit.page.workers().slice(-1);
+  const struck = visit.run(
+    () =>
+      new Promise((told) => {
+        engine.subscribe((event) => event.type === "ended" && told(event.error.message));
+      }),
+  );
+  await worker.evaluate(() => {
+    setTimeout(() => {
+      throw new Error("struck by lightning");
+    });
+  });
+  assert.match(await struck, /struck by lightning/);
 });
 
-test("e13: a worker killed behind the page's back is noticed at once, and the next load works", async () => {
-  const visit = await Visit.open(on, "", keepWorkers);
-  await visit.pick(model);
-  await visit.page.evaluate(() => globalThis.workers.at(-1).terminate());
-  assert.match(await visit.alert(), /worker ended.*load the model again/is);
-  await visit.page.locator("#alert-retry").click();
-  const { card } = await visit.outcome();
-  assert.match(card, /tiny llama/);
-  await visit.setting("tokens", 2);
-  assert.ok((await visit.ask("the light")).ids.length > 0);
-  assert.equal(await visit.page.evaluate(() => globalThis.workers.length), 2);
+test("e18: tabs share an engine, and one takes over when its owner goes", async () => {
+  const context = await on.browser.newContext();
+  const owner = await SdkVisit.open(on, { context });
+  await owner.load(url);
+  on.server.requests.length = 0;
+  const guest = await SdkVisit.open(on, { context });
+  const { value } = await guest.load(url);
+  assert.equal(value?.name, "tiny llama");
+  assert.deepEqual(on.server.requests, [], "the model was not read again");
+  assert.equal(guest.page.workers().length, 0, "the guest has no worker");
+  const [one, two] = await Promise.all(
+    [owner, guest].map((tab) => tab.reply("the light", { maxTokens: 12 })),
+  );
+  assert.deepEqual(one.ids, two.ids);
+
+  const third = await SdkVisit.open(on, { context });
+  await third.load(url);
+  await third.run(() => {
+    globalThis.long = engine.generate({ prompt: "the light" }, { maxTokens: 450 });
+  });
+  await third.run(async () => {
+    const reader = long.getReader();
+    for (;;) if ((await reader.read()).value.type === "token") break;
+  });
+  await third.page.close();
+  assert.deepEqual((await owner.reply("the light", { maxTokens: 12 })).ids, one.ids, "served after it left");
+
+  await guest.run(() => {
+    globalThis.seen = [];
+    globalThis.reading = outcome(
+      (async () => {
+        for await (const event of engine.generate({ prompt: "the light" }, { maxTokens: 450 }))
+          seen.push(event.type);
+      })(),
+    );
+  });
+  await guest.page.waitForFunction(() => seen.includes("token"));
+  await owner.page.close();
+  assert.equal((await guest.run(() => reading)).code, "owner-gone");
+  assert.deepEqual((await guest.reply("the light", { maxTokens: 12 })).ids, one.ids, "taken over");
+  assert.equal(guest.page.workers().length, 1);
+  await context.close();
 });
 
-test("e13: a worker killed in mid-answer fails the answer, and its text stays", async () => {
-  const visit = await Visit.open(on, "", keepWorkers);
-  await visit.pick(model);
-  await visit.setting("tokens", 4000);
-  await visit.send("the light");
-  await visit.page.locator(".answer[data-token-ids]").waitFor();
-  await visit.page.evaluate(() => globalThis.workers.at(-1).terminate());
-  const answer = await visit.answer();
-  assert.match(answer.note, /broke off/);
-  assert.ok(answer.text.length > 0);
-  assert.match(await visit.alert(), /worker ended/i);
-  assert.match((await visit.pick(model)).card, /tiny llama/);
+test("e18: a tab that the browser has stopped does not keep the engine from others", async () => {
+  const context = await on.browser.newContext();
+  // A stopped page hears nothing; its locks stay.
+  const prepare = (page) =>
+    page.addInitScript(() => {
+      const { set } = Object.getOwnPropertyDescriptor(BroadcastChannel.prototype, "onmessage");
+      Object.defineProperty(BroadcastChannel.prototype, "onmessage", {
+        set(listener) {
+          set.call(this, (event) => globalThis.isStopped || listener(event));
+        },
+      });
+    });
+  const owner = await SdkVisit.open(on, { context, prepare });
+  await owner.run(() => {
+    globalThis.isStopped = true;
+  });
+  const guest = await SdkVisit.open(on, { context });
+  assert.equal(guest.page.workers().length, 1, "the guest has taken over");
+  assert.equal(await guest.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
+  await owner.run(() => {
+    globalThis.isStopped = false;
+  });
+  assert.equal(await owner.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
+  assert.equal(owner.page.workers().length, 0, "and the stopped tab asks it now");
+  await context.close();
 });
 
-test("an error in the worker is told with its reason", async () => {
-  const visit = await Visit.open(on, "", keepWorkers);
-  await visit.pick(model);
-  const [worker] = visit.page.workers();
-  await worker.evaluate(() => { setTimeout(() => { throw new Error("struck by lightning"); }); });
-  assert.match(await visit.alert(), /struck by lightning/);
-  assert.match((await visit.pick(model)).card, /tiny llama/);
-});
+/** What a page says that cannot open an engine. */
+async function refused(prepare, origin = on.origin) {
+  const page = await on.browser.newPage();
+  await prepare(page);
+  await page.goto(`${origin}/pages/blank.html`);
+  return await page.evaluate(async () => {
+    const { Fanlight } = await import("/sdk/index.js");
+    return await Fanlight.create().then(
+      () => "opened",
+      ({ code, missing, message }) => ({ code, missing, message }),
+    );
+  });
+}
 
 test("a module that cannot be fetched is told", async () => {
-  const visit = await Visit.open(on, "", (page) => page.route("**/*.wasm", (route) => route.abort()));
-  assert.match(await visit.alert(), /worker ended/i);
+  const { code } = await refused((page) => page.route("**/*.wasm", (route) => route.abort()));
+  assert.equal(code, "worker-died");
 });
 
-test("d08: no WebGPU gives a plain message", async () => {
-  const noGpu = (page) => page.addInitScript(() => delete Navigator.prototype.gpu);
-  const visit = await Visit.open(on, "", noGpu);
-  assert.match(await visit.alert(), /No GPU can be used here\s+This browser has no WebGPU: use /);
-  assert.deepEqual(visit.errors, []);
+test("d08: no WebGPU, and WebGPU without an adapter, give errors that say what is missing", async () => {
+  const none = await refused((page) => page.addInitScript(() => delete Navigator.prototype.gpu));
+  assert.deepEqual([none.code, none.missing], ["no-gpu", "webgpu"]);
+  assert.match(none.message, /no WebGPU: use /);
+  const noAdapter = "Object.getPrototypeOf(navigator.gpu).requestAdapter = async () => null;\n";
+  const unusable = await refused((page) => beforeWorker(page, noAdapter));
+  assert.deepEqual([unusable.code, unusable.missing], ["no-gpu", "adapter"]);
+  assert.match(unusable.message, /no usable gpu/i);
 });
 
-test("d08: WebGPU without an adapter gives a plain message", async () => {
-  const noAdapter = (page) => page.route("**/worker.js", async (route) => {
-    const response = await route.fetch();
-    const noAdapter = "Object.getPrototypeOf(navigator.gpu).requestAdapter = async () => null;\n";
-    const body = noAdapter + await response.text();
-    await route.fulfill({ response, body });
-  });
-  const visit = await Visit.open(on, "", noAdapter);
-  assert.match(await visit.alert(), /No GPU can be used here\s+No usable gpu/);
-  assert.deepEqual(visit.errors, []);
+/** Does something with a server that sends these headers with everything. */
+async function servedWith(headers, work) {
+  const server = await serve(folder, headers);
+  try {
+    return await work(`http://127.0.0.1:${server.address().port}`);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+const STRICT =
+  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; frame-src 'none'; " +
+  "object-src 'none'; base-uri 'none'";
+
+test("e14: a policy that forbids WebAssembly is named in the error", async () => {
+  const policy = { "content-security-policy": STRICT.replace(" 'wasm-unsafe-eval'", "") };
+  const { code, message } = await servedWith(policy, (origin) => refused(async () => {}, origin));
+  assert.equal(code, "worker-died");
+  assert.match(message, /wasm-unsafe-eval/);
+});
+
+test("e14, e15: the strict policy suffices, with and without isolation headers", async () => {
+  const isolation = {
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-embedder-policy": "require-corp",
+  };
+  for (const more of [{}, isolation]) {
+    await servedWith({ "content-security-policy": STRICT, ...more }, async (origin) => {
+      const page = await on.browser.newPage();
+      const broken = [];
+      page.on("console", (message) => {
+        const { url } = message.location();
+        const isAbout = /example\.invalid|favicon/.test(`${url} ${message.text()}`);
+        if (message.type() === "error" && !isAbout) broken.push(message.text());
+      });
+      await page.goto(`${origin}/pages/blank.html`);
+      const found = await page.evaluate(async () => {
+        const { Fanlight } = await import("/sdk/index.js");
+        const engine = await Fanlight.create();
+        const { architecture } = await engine.inspect("/models/tiny-llama-q8_0.gguf");
+        const elsewhere = await fetch("https://example.invalid/").then(
+          () => "sent",
+          () => "blocked",
+        );
+        return { isIsolated: crossOriginIsolated, architecture, elsewhere };
+      });
+      assert.equal(found.isIsolated, more === isolation);
+      assert.equal(found.architecture, "llama");
+      assert.equal(found.elsewhere, "blocked");
+      assert.deepEqual(broken, []);
+      await page.close();
+    });
+  }
 });

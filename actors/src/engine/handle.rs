@@ -1,5 +1,7 @@
 //! What hosts hold: a cloneable handle of the engine.
 
+use std::rc::Rc;
+
 use fanlight_messages::error::{CostStoreError, GenerateError, LoadError};
 use fanlight_messages::limits::REPLY_EVENTS;
 use fanlight_messages::protocol::controller::{
@@ -90,6 +92,22 @@ impl EngineHandle {
     /// [`GenerateError::Busy`] while a reply runs.
     pub async fn reset(&self) -> Result<(), GenerateError> {
         self.engine.ask(Reset).await.map_err(generate_gone)?
+    }
+
+    /// The ids of a text or prompt.
+    ///
+    /// # Errors
+    /// [`GenerateError::Busy`] while a reply runs or a model loads; what is wrong with the text otherwise.
+    pub async fn tokenize(&self, input: TokenizeInput) -> Result<Rc<[u32]>, GenerateError> {
+        self.engine.ask(Tokenize { input }).await.map_err(generate_gone)?
+    }
+
+    /// The text of ids, as a continuation; control tokens are left out.
+    ///
+    /// # Errors
+    /// [`GenerateError::Busy`], or an id that the model does not have.
+    pub async fn detokenize(&self, ids: Vec<u32>) -> Result<String, GenerateError> {
+        self.engine.ask(Detokenize { ids }).await.map_err(generate_gone)?
     }
 
     /// Forgets every reply that drafts could be made from, those in the host's store too.

@@ -7,10 +7,12 @@ use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
-use fanlight_messages::protocol::engine::{ChatRole, ChatTurn, Generate, Prompt, WallTime};
+use fanlight_messages::protocol::engine::{
+    ChatRole, ChatTurn, Detokenize, Generate, Prompt, Tokenize, TokenizeInput, WallTime,
+};
 use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
-use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, Tokenizer};
+use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, TextPosition, Tokenizer};
 
 use super::journal::Journal;
 use super::load::LoadedModel;
@@ -108,6 +110,29 @@ fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, Generat
             }
         }
     }
+}
+
+/// The ids of a text or prompt.
+pub(super) fn tokenize(request: &Tokenize, model: Option<&LoadedModel>) -> Result<Rc<[u32]>, GenerateError> {
+    let model = model.ok_or(GenerateError::NoModel)?;
+    match &request.input {
+        TokenizeInput::Prompt(prompt) => prompt_ids(prompt, model),
+        TokenizeInput::Text { text, recognise_control, add_begin } => {
+            check_length(text)?;
+            let special = if *recognise_control { Special::Recognise } else { Special::Ignore };
+            Ok(match add_begin {
+                true => model.tokenizer.encode_prompt(text, special).into(),
+                false => model.tokenizer.encode(text, special).into(),
+            })
+        }
+    }
+}
+
+/// The text of ids, each of which the model must have.
+pub(super) fn detokenize(request: &Detokenize, model: Option<&LoadedModel>) -> Result<String, GenerateError> {
+    let model = model.ok_or(GenerateError::NoModel)?;
+    let ids = prompt_ids(&Prompt::Ids(request.ids.as_slice().into()), model)?;
+    Ok(model.tokenizer.decode(&ids, TextPosition::Continuation))
 }
 
 fn check_stops(stops: &[String]) -> Result<(), GenerateError> {

@@ -19,7 +19,7 @@ use fanlight_messages::protocol::telemetry::RecordSample;
 use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
-use super::prompt::{PreparedReply, prepare};
+use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
 use super::remember;
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
@@ -44,6 +44,10 @@ pub enum EngineMail {
     Forget(Asked<ForgetMemory>),
     /// See [`Unload`].
     Unload(Asked<Unload>),
+    /// See [`Tokenize`].
+    Tokenize(Asked<Tokenize>),
+    /// See [`Detokenize`].
+    Detokenize(Asked<Detokenize>),
 }
 
 impl Mail for EngineMail {
@@ -64,7 +68,7 @@ macro_rules! from_asked {
         }
     )*};
 }
-from_asked!(Cancel, Reset, Unload);
+from_asked!(Cancel, Reset, Unload, Tokenize, Detokenize);
 
 impl From<Asked<ForgetMemory>> for EngineMail {
     fn from(asked: Asked<ForgetMemory>) -> Self {
@@ -140,6 +144,14 @@ pub async fn engine(
                 None
             }
             EngineMail::Unload(asked) => Some(Interrupt::Unload(asked)),
+            EngineMail::Tokenize(asked) => {
+                asked.reply.send(tokenize(&asked.request, engine.model.as_ref()));
+                None
+            }
+            EngineMail::Detokenize(asked) => {
+                asked.reply.send(detokenize(&asked.request, engine.model.as_ref()));
+                None
+            }
         };
         match interrupt {
             Some(Interrupt::Cancel(asked)) => asked.reply.send(()),
@@ -165,6 +177,8 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Load(asked, ..)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Generate(asked, _)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Detokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Forget(asked)) => {
             let reason = "a reply is being generated or a model loaded".into();
             asked.reply.send(Err(StoreFault::Unwritable { reason }));

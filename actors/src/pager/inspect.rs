@@ -10,6 +10,7 @@ use fanlight_models::gguf::{Metadata, MetadataArray, MetadataValue};
 use fanlight_pager::{PlanTable, plan_resident, plan_within};
 
 use super::open::{read_files, read_program};
+use super::shell::residency_error;
 use crate::engine::context_len;
 use crate::source::NamedSource;
 
@@ -59,7 +60,7 @@ pub async fn inspect(sources: Vec<NamedSource>, request: InspectRequest) -> Resu
             None => plan_resident(&program, plan_request),
             Some(budget) => plan_within(&program, plan_request, budget),
         };
-        let plan = plan.map_err(|error| LoadError::Plan { reason: error.to_string() })?;
+        let plan = plan.map_err(residency_error)?;
         Ok((program, plan))
     });
     Ok(Inspection { summary, metadata: file.metadata, planned })

@@ -181,6 +181,16 @@ fn not_opened() -> LoadError {
     LoadError::Model { reason: "no model file is open: open one first".into() }
 }
 
+/// Why there is no plan: too small a budget is told apart, so that a host can offer another.
+pub(super) fn residency_error(error: PlanError) -> LoadError {
+    match error {
+        PlanError::Budget { wanted_bytes, budget_bytes } => {
+            LoadError::OverBudget { wanted_bytes, budget_bytes }
+        }
+        other => plan_error(other),
+    }
+}
+
 fn plan_error(error: impl std::fmt::Display) -> LoadError {
     LoadError::Plan { reason: error.to_string() }
 }
@@ -202,12 +212,7 @@ async fn plan(
     };
     let program = &model.program;
     let (plan, was_reduced) = refusals.plan(program, plan_request, &facts, request.budget);
-    let plan = plan.map_err(|error| match error {
-        PlanError::Budget { wanted_bytes, budget_bytes } => {
-            LoadError::OverBudget { wanted_bytes, budget_bytes }
-        }
-        other => plan_error(other),
-    })?;
+    let plan = plan.map_err(residency_error)?;
     let Some(file) = &model.file else { return Err(not_opened()) };
     let stretches = join_uploads(plan_uploads(program, &plan, file).map_err(plan_error)?);
     let table = plan.stream.as_ref().and_then(|stream| stream.gathers);

@@ -2,7 +2,7 @@
 
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
-use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt};
+use fanlight_messages::protocol::engine::{FinishReason, Generate, Prompt, TokenizeInput};
 
 use crate::rig::{CONTEXT_LEN, request, with_engine};
 
@@ -170,6 +170,26 @@ fn f05_a_reused_prefix_gives_what_a_cold_run_gives() {
         let mut generation = rig.handle.generate(request(&longer, 1)).await.unwrap();
         assert_eq!(generation.started.reused_tokens, 0);
         crate::rig::collect(&mut generation).await;
+    });
+}
+
+#[test]
+fn text_becomes_ids_and_text_again() {
+    with_engine(9, |rig, _| async move {
+        let text = |text: &str| TokenizeInput::Text {
+            text: text.into(),
+            recognise_control: false,
+            add_begin: false,
+        };
+        let ids = rig.handle.tokenize(text("the light of the house")).await.unwrap();
+        assert!(!ids.is_empty());
+        assert_eq!(rig.handle.detokenize(ids.to_vec()).await.unwrap(), "the light of the house");
+        let prompt = TokenizeInput::Prompt(Prompt::Ids([1, 2].as_slice().into()));
+        assert_eq!(*rig.handle.tokenize(prompt).await.unwrap(), [1, 2]);
+        let unknown = rig.handle.detokenize(vec![u32::MAX]).await;
+        assert!(matches!(unknown, Err(GenerateError::TokenId { id: u32::MAX, .. })), "{unknown:?}");
+        rig.handle.unload().await.unwrap();
+        assert_eq!(rig.handle.tokenize(text("x")).await, Err(GenerateError::NoModel));
     });
 }
 

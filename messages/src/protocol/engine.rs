@@ -213,6 +213,44 @@ impl Request for Generate {
     type Reply = Result<GenerationStarted, GenerateError>;
 }
 
+/// What is turned into ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenizeInput {
+    /// A prompt, as [`Generate`] would take it.
+    Prompt(Prompt),
+    /// Text by itself.
+    Text {
+        /// The text.
+        text: String,
+        /// Whether control text in it becomes control tokens.
+        recognise_control: bool,
+        /// Whether the file's begin token stands before it, where its rule wants one.
+        add_begin: bool,
+    },
+}
+
+/// Turns text into ids; nothing is generated. The answer is the ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tokenize {
+    /// What.
+    pub input: TokenizeInput,
+}
+
+impl Request for Tokenize {
+    type Reply = Result<Rc<[u32]>, GenerateError>;
+}
+
+/// Turns ids into the text of a continuation; control tokens are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detokenize {
+    /// The ids.
+    pub ids: Vec<u32>,
+}
+
+impl Request for Detokenize {
+    type Reply = Result<String, GenerateError>;
+}
+
 /// Stops the reply being generated, or the load; answered when the engine is idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancel;

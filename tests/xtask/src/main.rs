@@ -1,6 +1,6 @@
-//! `cargo xtask web` builds the page's package into host-web/dist; `cargo xtask wasm-test FILE` is the runner
-//! that cargo calls for WebAssembly tests (.cargo/config.toml). Both use wasm-bindgen as a library, in the
-//! version that the workspace pins, so nothing has to be installed.
+//! `cargo xtask web` builds the module of the SDK into host-web/sdk/dist; `cargo xtask wasm-test FILE` is the
+//! runner that cargo calls for WebAssembly tests (.cargo/config.toml). Both use wasm-bindgen as a library, in
+//! the version that the workspace pins, so nothing has to be installed.
 
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
@@ -24,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Build the page's WebAssembly package
+    /// Build the WebAssembly module of the SDK
     Web {
         /// Folder to write
         #[arg(long)]
@@ -74,7 +74,7 @@ fn target_folder() -> anyhow::Result<PathBuf> {
 }
 
 fn build_web(out: Option<PathBuf>, profile: &str) -> anyhow::Result<()> {
-    let out = out.unwrap_or_else(|| root().join("host-web/dist"));
+    let out = out.unwrap_or_else(|| root().join("host-web/sdk/dist"));
     let build = ["build", "--package", WEB_CRATE, "--target", WASM_TARGET, "--profile", profile];
     let status = cargo().args(build).status()?;
     ensure!(status.success(), "cargo {} ended with {status}", build.join(" "));

@@ -12,6 +12,14 @@ pub enum HttpError {
         /// What was given.
         url: String,
     },
+    /// A header that no request can carry.
+    #[error("the request header {name:?} cannot be sent ({reason}): give another")]
+    Header {
+        /// Its name.
+        name: String,
+        /// What the browser said.
+        reason: String,
+    },
     /// No answer at all; the browser does not tell why.
     #[error(
         "no answer from {host} ({reason}): check the address and the network; a server of another site must \

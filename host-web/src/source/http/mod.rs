@@ -12,7 +12,7 @@ use std::ops::Range;
 use web_sys::Url;
 
 use fanlight_actors::kit::Latch;
-use fanlight_actors::source::{ByteSource, NamedSource, part_names};
+use fanlight_actors::source::{ByteSource, part_names};
 use fanlight_messages::error::SourceError;
 
 pub use error::HttpError;
@@ -20,6 +20,8 @@ pub use error::HttpError;
 use answer::Pinned;
 use request::Target;
 use retry::Retry;
+
+use crate::wire_model::Address;
 
 /// A file on a server, of known length and version.
 pub struct HttpSource {
@@ -35,13 +37,10 @@ impl HttpSource {
     ///
     /// # Errors
     /// Any [`HttpError`].
-    pub async fn open(url: &str, stop: &Latch<bool>) -> Result<Self, HttpError> {
-        let address = || HttpError::Address { url: url.to_owned() };
-        let parsed = Url::new(url).map_err(|_| address())?;
-        if !["http:", "https:"].contains(&parsed.protocol().as_str()) {
-            return Err(address());
-        }
-        let target = Target { url: url.to_owned(), host: parsed.host(), stop: stop.clone() };
+    pub async fn open(address: &Address, stop: &Latch<bool>) -> Result<Self, HttpError> {
+        let host = web_url(&address.url)?.host();
+        let headers = address.headers.as_slice().into();
+        let target = Target { url: address.url.clone(), headers, host, stop: stop.clone() };
         let mut retry = Retry::default();
         loop {
             let pinned = first_answer(&target).await;
@@ -50,6 +49,11 @@ impl HttpSource {
                 Err(error) => wait_or_give_up(&target, &mut retry, error, false).await?,
             }
         }
+    }
+
+    /// The version that the server named.
+    pub fn etag(&self) -> Option<&str> {
+        self.pinned.etag.as_deref()
     }
 
     /// Reads one range, asking again from the last byte that arrived when the answer breaks off.
@@ -107,18 +111,25 @@ impl ByteSource for HttpSource {
     }
 }
 
-/// Opens the file at an address, or all parts of the split model that it belongs to, which lie beside it.
+/// The address of every file of the model that the file at `address` belongs to, in order, and its name: the
+/// parts of a split model lie beside each other.
 ///
 /// # Errors
-/// Any [`HttpError`].
-pub async fn open_model(url: &str, stop: &Latch<bool>) -> Result<Vec<NamedSource>, HttpError> {
-    let parsed = Url::new(url).map_err(|_| HttpError::Address { url: url.to_owned() })?;
-    let path = parsed.pathname();
+/// [`HttpError::Address`] when it is none.
+pub fn part_addresses(address: &Address) -> Result<Vec<(String, Address)>, HttpError> {
+    let url = web_url(&address.url)?;
+    let path = url.pathname();
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
-    let mut sources = Vec::new();
-    for part in part_names(name) {
-        parsed.set_pathname(&format!("{folder}/{part}"));
-        sources.push(NamedSource::new(part, HttpSource::open(&parsed.href(), stop).await?));
-    }
-    Ok(sources)
+    let parts = part_names(name).into_iter().map(|part| {
+        url.set_pathname(&format!("{folder}/{part}"));
+        (part, Address { url: url.href(), headers: address.headers.clone() })
+    });
+    Ok(parts.collect())
+}
+
+fn web_url(url: &str) -> Result<Url, HttpError> {
+    let address = || HttpError::Address { url: url.to_owned() };
+    let parsed = Url::new(url).map_err(|_| address())?;
+    let is_web = ["http:", "https:"].contains(&parsed.protocol().as_str());
+    is_web.then_some(parsed).ok_or_else(address)
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::ops::Range;
+use std::rc::Rc;
 
 use futures::future::{Either, select};
 use futures::pin_mut;
@@ -23,6 +24,8 @@ use crate::source::timer::{scope, sleep};
 pub(super) struct Target {
     /// The address that was given: redirections are followed anew every time, so that signed ones stay fresh.
     pub url: String,
+    /// Headers of the page's, sent beside the range.
+    pub headers: Rc<[(String, String)]>,
     /// Its host, for messages.
     pub host: String,
     /// Set once when the load is cancelled.
@@ -71,6 +74,10 @@ impl Target {
         }
     }
 
+    fn unusable_header(&self, name: &str, error: &JsValue) -> HttpError {
+        HttpError::Header { name: name.to_owned(), reason: text_of(error) }
+    }
+
     fn network(&self, interrupted: Interrupted) -> HttpError {
         match interrupted {
             Interrupted::Failed(reason) => HttpError::Network { host: self.host.clone(), reason },
@@ -84,6 +91,9 @@ impl Target {
         let abort = Abort(AbortController::new().map_err(refused)?);
         let headers = Headers::new().map_err(refused)?;
         let value = format!("bytes={}-{}", range.start, range.end.saturating_sub(1));
+        for (name, value) in self.headers.iter() {
+            headers.set(name, value).map_err(|error| self.unusable_header(name, &error))?;
+        }
         headers.set("Range", &value).map_err(refused)?;
         let init = RequestInit::new();
         init.set_headers(&headers);

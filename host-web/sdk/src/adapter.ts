@@ -5,8 +5,13 @@ import type { Adapter } from "./protocol.js";
 
 /** The part of WebGPU's adapter that is read here; the library of types does not have it. */
 interface GpuAdapter {
-  info?: { vendor?: string; architecture?: string; device?: string; description?: string;
-    isFallbackAdapter?: boolean };
+  info?: {
+    vendor?: string;
+    architecture?: string;
+    device?: string;
+    description?: string;
+    isFallbackAdapter?: boolean;
+  };
   isFallbackAdapter?: boolean;
 }
 

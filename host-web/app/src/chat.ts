@@ -1,0 +1,265 @@
+// Asking and answering: what is sent to the model, what comes back, and where it is kept.
+
+import { FanlightError, type GenerateOptions, type Generation } from "fanlight";
+
+import {
+  messages,
+  newConversation,
+  newestLeaf,
+  path,
+  siblings,
+  withChange,
+  withEntry,
+  without,
+  withoutOldest,
+  checked,
+  type Conversation,
+  type Ending,
+  type Entry,
+  type Message,
+} from "./conversation.js";
+import { during, running, showFailure } from "./engine.js";
+import { speedLine } from "./format.js";
+import * as state from "./state.js";
+import * as store from "./store.js";
+import { begin, type Writer } from "./writer.js";
+
+/** Tokens kept free for an answer when old turns are left out. */
+const ANSWER_ROOM = 256;
+
+function put(conversation: Conversation): void {
+  state.current.value = conversation;
+  const others = state.conversations.value.filter(({ id }) => id !== conversation.id);
+  state.conversations.value = [conversation, ...others];
+}
+
+/** Writes a conversation down, if the visitor wants that. */
+async function keep(conversation: Conversation): Promise<void> {
+  if (!state.settings.value.keeps || conversation.entries.length === 0) return;
+  try {
+    await store.writeConversation(conversation);
+  } catch (failure) {
+    showFailure(
+      new Error(`the conversation could not be kept on this computer: ${String(failure)}; export it`),
+    );
+  }
+}
+
+/** Asks a question at the end of the branch. */
+export async function ask(text: string): Promise<void> {
+  if (state.activity.value !== "idle" || text.trim() === "") return;
+  await askAfter(state.current.value.leaf, text);
+}
+
+/** Asks another question in the place of one. */
+export async function edit(entry: Entry, text: string): Promise<void> {
+  if (state.activity.value !== "idle" || text.trim() === "") return;
+  await askAfter(entry.parent, text);
+}
+
+async function askAfter(parent: string | null, content: string): Promise<void> {
+  const question: Entry = { id: crypto.randomUUID(), parent, role: "user", content };
+  put(withEntry(state.current.value, question, Date.now()));
+  state.draft.value = "";
+  const isAnswered = await answer(question.id);
+  if (isAnswered || hasAnswer(question.id)) return;
+  // The question is given back, to be asked again.
+  put({ ...without(state.current.value, question.id), leaf: parent });
+  state.draft.value = content;
+}
+
+function hasAnswer(question: string): boolean {
+  return state.current.value.entries.some(({ parent }) => parent === question);
+}
+
+/** Answers the question before an answer once more, beside it. */
+export async function regenerate(entry: Entry): Promise<void> {
+  if (entry.parent !== null) await answer(entry.parent);
+}
+
+/** Shows the branch of another sibling. */
+export function turnTo(entry: Entry, by: number): void {
+  const all = siblings(state.current.value, entry);
+  const other = all[all.indexOf(entry) + by];
+  if (!other || state.activity.value !== "idle") return;
+  put({ ...state.current.value, leaf: newestLeaf(state.current.value, other.id) });
+  void keep(state.current.value);
+}
+
+/** What the model is told, without the oldest turns where that was chosen and is needed. */
+async function fitted(conversation: Conversation, leaf: string): Promise<Message[]> {
+  let all = messages(conversation, state.settings.value.system, leaf);
+  if (!conversation.dropsOldest || running().model?.hasChatTemplate === false) return all;
+  const { contextLength } = running().model ?? { contextLength: 0 };
+  const room = Math.min(ANSWER_ROOM, Math.floor(contextLength / 4));
+  while ((await running().countTokens(all)) > contextLength - room) {
+    const shorter = withoutOldest(all);
+    if (!shorter) break;
+    all = shorter;
+  }
+  return all;
+}
+
+/** Answers a question; the answer becomes the leaf. True when it was not broken off. */
+function answer(question: string): Promise<boolean> {
+  const offers = () => [
+    { label: "Drop the oldest turns and ask again", run: () => void dropAndAnswer(question) },
+  ];
+  let isFull = false;
+  return during(
+    "answering",
+    async () => {
+      const reply: Entry = { id: crypto.randomUUID(), parent: question, role: "assistant", content: "" };
+      const writer = begin(reply.id);
+      try {
+        const told = await fitted(state.current.value, question);
+        const isChat = running().model?.hasChatTemplate !== false;
+        // A model without a template continues the text of the branch.
+        const prompt = told.map(({ content: said }) => said).join("\n");
+        const generation = running().generate(isChat ? told : { prompt }, replyOptions());
+        put(withEntry(state.current.value, reply, Date.now()));
+        await read(generation, reply.id, writer);
+      } catch (failure) {
+        isFull = failure instanceof FanlightError && failure.code === "prompt-too-long";
+        const { text } = writer;
+        const broken: Ending = "broken";
+        put(
+          text === ""
+            ? { ...without(state.current.value, reply.id), leaf: question }
+            : withChange(state.current.value, reply.id, { content: text, ending: broken }, Date.now()),
+        );
+        throw failure;
+      } finally {
+        writer.end();
+        state.live.value = null;
+        state.pass.value = null;
+        await keep(state.current.value);
+      }
+    },
+    () => (isFull ? offers() : []),
+  );
+}
+
+/** What the settings say about answers. */
+function replyOptions(): GenerateOptions {
+  const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = state.settings.value;
+  const chosen = { temperature, topP, topK, minP, repeatPenalty };
+  const options: GenerateOptions = { maxTokens, ...chosen, memory: "conversation" };
+  if (seed.trim() !== "") options.seed = Number(seed);
+  return options;
+}
+
+/** Reads an answer to its end; it is read as fast as it can be shown. */
+async function read(generation: Generation, id: string, writer: Writer): Promise<void> {
+  for await (const event of generation) {
+    if (event.type === "text") await writer.append(event.delta);
+    else if (event.type === "stats") state.live.value = event.stats;
+    else if (event.type === "progress") state.pass.value = event;
+    else if (event.type === "warning") {
+      state.notice.value = { kind: "note", title: "Please note", text: event.warning.message };
+    } else if (event.type === "done") {
+      const { stats, reason } = event;
+      const isFull = reason === "length" && stats.promptTokens + stats.tokens >= stats.contextLength;
+      const change = {
+        content: writer.text,
+        ending: isFull ? ("full" as const) : reason,
+        note: speedLine(stats),
+      };
+      put(withChange(state.current.value, id, change, Date.now()));
+    }
+  }
+}
+
+/** Answers a question that has no answer. */
+export async function answerAgain(question: string): Promise<void> {
+  await answer(question);
+}
+
+/** Leaves out the oldest turns from now on, and answers a question. */
+export async function dropAndAnswer(question: string): Promise<void> {
+  put({ ...state.current.value, dropsOldest: true });
+  if (!state.current.value.entries.some(({ id }) => id === question)) {
+    // The question was given back to the composer.
+    await ask(state.draft.value);
+  } else await answer(question);
+}
+
+/** Goes on after the oldest turns no longer fit. */
+export function dropOldest(): void {
+  put({ ...state.current.value, dropsOldest: true });
+  void keep(state.current.value);
+}
+
+/** Text that answers are to go by. */
+export function ground(text: string): void {
+  put({ ...state.current.value, grounding: text });
+  void keep(state.current.value);
+}
+
+/** Begins another conversation. */
+export function startNew(): void {
+  if (state.activity.value === "answering") return;
+  state.current.value = newConversation(Date.now());
+  state.isSidebarOpen.value = false;
+}
+
+/** Opens a conversation. */
+export function open(conversation: Conversation): void {
+  if (state.activity.value === "answering") return;
+  state.current.value = conversation;
+  state.isSidebarOpen.value = false;
+}
+
+/** Removes a conversation. */
+export async function remove(conversation: Conversation): Promise<void> {
+  state.conversations.value = state.conversations.value.filter(({ id }) => id !== conversation.id);
+  if (state.current.value.id === conversation.id) startNew();
+  await store.removeConversation(conversation.id).catch(showFailure);
+}
+
+/** Whether conversations are kept from now on; those that are kept go when they are not. */
+export async function setKeeps(keeps: boolean): Promise<void> {
+  state.set({ keeps });
+  try {
+    if (!keeps) await store.removeAllConversations();
+    else for (const conversation of state.conversations.value) await keep(conversation);
+  } catch (failure) {
+    showFailure(failure);
+  }
+}
+
+/** All conversations as a file. */
+export function exported(): File {
+  const conversations = state.conversations.value.filter(({ entries }) => entries.length > 0);
+  const text = JSON.stringify({ format: "fanlight-conversations", version: 1, conversations }, null, 2);
+  return new File([text], "fanlight-conversations.json", { type: "application/json" });
+}
+
+/** Adds the conversations of a file. */
+export async function imported(file: File): Promise<void> {
+  try {
+    const { format, conversations } = JSON.parse(await file.text()) as {
+      format?: string;
+      conversations?: unknown[];
+    };
+    if (format !== "fanlight-conversations" || !Array.isArray(conversations)) {
+      throw new Error(`${file.name} holds no conversations of this page: choose a file that it exported`);
+    }
+    const read = conversations.map(checked);
+    state.conversations.value = [...read, ...state.conversations.value];
+    for (const conversation of read) await keep(conversation);
+    if (read[0]) open(read[0]);
+  } catch (failure) {
+    showFailure(
+      failure instanceof SyntaxError
+        ? new Error(`${file.name} is no JSON: choose a file that this page exported`)
+        : failure,
+    );
+  }
+}
+
+/** The question at the end of the branch, if it has no answer. */
+export function unanswered(): Entry | null {
+  const last = path(state.current.value).at(-1);
+  return last?.role === "user" ? last : null;
+}

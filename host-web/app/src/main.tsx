@@ -1,0 +1,37 @@
+// The page: puts the views up, opens the GPU and reads what was kept.
+
+import { render } from "preact";
+
+import * as actions from "./engine.js";
+import * as state from "./state.js";
+import { readConversations } from "./store.js";
+import { App } from "./views/app.js";
+
+async function begin(): Promise<void> {
+  const parameters = new URLSearchParams(location.search);
+  const context = Number(parameters.get("context"));
+  if (Number.isInteger(context) && context > 0) state.set({ contextLength: context });
+  if (location.hash === "#check") state.panel.value = "check";
+  if (state.settings.value.keeps) state.conversations.value = await readConversations();
+  await actions.start();
+  const url = parameters.get("model");
+  if (url === null || !state.adapter.value) return;
+  const from = actions.stored(new URL(url, location.href).href);
+  if (!actions.wasKilled()) return await actions.load(from);
+  const text =
+    "The browser may have run out of memory while it loaded: try a smaller model or a shorter context.";
+  const retry = { label: `Load ${from.name} again`, run: () => void actions.load(from) };
+  state.notice.value = { kind: "error", title: "The last load did not end", text, actions: [retry] };
+}
+
+const place = document.getElementById("app");
+if (!place) throw new Error("the page has no #app");
+render(<App />, place);
+void begin();
+
+if ("serviceWorker" in navigator && import.meta.env.PROD) {
+  // A browser that refuses it has no page without a network; nothing else depends on it.
+  navigator.serviceWorker
+    .register("./sw.js")
+    .catch((error: unknown) => console.warn("not kept for offline use:", error));
+}

@@ -1,0 +1,102 @@
+// The frame of the page: conversations at the side, the conversation in the middle, panels in front.
+
+import { useEffect } from "preact/hooks";
+
+import { startNew } from "../chat.js";
+import { stop } from "../engine.js";
+import { activity, adapter, isSidebarOpen, model, noGpu, panel } from "../state.js";
+import { Chat } from "./chat.js";
+import { CheckPanel } from "./check.js";
+import { Composer } from "./composer.js";
+import { Icon } from "./icons.js";
+import { ModelPanel, NoGpu, Welcome } from "./model.js";
+import { IconButton, NoticeView } from "./parts.js";
+import { SettingsPanel } from "./settings.js";
+import { Sidebar } from "./sidebar.js";
+
+function Bar() {
+  const { value: info } = model;
+  const context = info ? `${info.contextLength.toLocaleString("en")} tokens of context` : "";
+  return (
+    <header class="bar">
+      <IconButton
+        icon="menu"
+        label="Conversations"
+        class="only-narrow"
+        onClick={() => {
+          isSidebarOpen.value = true;
+        }}
+      />
+      <button
+        type="button"
+        id="model-button"
+        class="model-button"
+        disabled={noGpu.value !== null}
+        onClick={() => {
+          panel.value = "model";
+        }}
+      >
+        <Icon name="chip" />
+        <span class="model-name">{info ? info.name || "Unnamed model" : "Choose a model"}</span>
+        {info && <span class="model-context">{context}</span>}
+      </button>
+      <IconButton
+        icon="gear"
+        id="settings-button"
+        label="Settings"
+        onClick={() => {
+          panel.value = "settings";
+        }}
+      />
+    </header>
+  );
+}
+
+function Adapter() {
+  const { value } = adapter;
+  if (!value)
+    return (
+      <p id="adapter" class="adapter" role="status">
+        Looking for a GPU …
+      </p>
+    );
+  return (
+    <p id="adapter" class={`adapter ${value.isSoftware ? "software" : ""}`} role="status">
+      {value.name}
+      {value.isSoftware && " – a processor computes here, not a GPU: expect it to be slow"}
+    </p>
+  );
+}
+
+function listen(event: KeyboardEvent): void {
+  if (event.key === "Escape" && activity.value === "answering") void stop();
+  else if (event.key === "O" && event.ctrlKey && event.shiftKey) {
+    event.preventDefault();
+    startNew();
+    document.getElementById("question")?.focus();
+  }
+}
+
+export function App() {
+  useEffect(() => {
+    document.addEventListener("keydown", listen);
+    return () => document.removeEventListener("keydown", listen);
+  }, []);
+  const isReady = model.value !== null;
+  return (
+    <div class={`frame ${isSidebarOpen.value ? "with-sidebar" : ""}`}>
+      <Sidebar>
+        <Adapter />
+      </Sidebar>
+      <main class="main">
+        <Bar />
+        {panel.value === "none" && <NoticeView />}
+        {noGpu.value ? <NoGpu /> : isReady ? <Chat /> : <Welcome />}
+        {isReady && <Composer />}
+      </main>
+      {panel.value === "model" && <ModelPanel />}
+      {panel.value === "settings" && <SettingsPanel />}
+      {panel.value === "check" && <CheckPanel />}
+    </div>
+  );
+}

@@ -1,0 +1,187 @@
+// A model's card: what it is, what it needs, and how it is to be loaded.
+
+import type { ModelDescription, Plan } from "fanlight";
+
+import { load, modelOptions, reconsider, running, showFailure } from "../engine.js";
+import { bytes, parameters, sentence, types } from "../format.js";
+import { chosen, isBusy, loadedWith, model, set, settings, source } from "../state.js";
+import type { Settings } from "../store.js";
+
+const CONTEXTS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768];
+
+function Rows({ rows }: { rows: [string, string][] }) {
+  return (
+    <dl class="rows">
+      {rows.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name}:`}>{value}</dd>])}
+    </dl>
+  );
+}
+
+function factsOf(described: ModelDescription, plan: Plan | null): [string, string][] {
+  const rows: [string, string][] = [
+    ["Architecture", described.architecture],
+    [
+      "Weights",
+      `${parameters(described.parameters)} in ${bytes(described.weightBytes)} (${types(described)})`,
+    ],
+    [
+      "Made for",
+      described.contextLengthMax ? `${described.contextLengthMax.toLocaleString("en")} tokens` : "not said",
+    ],
+    ["Conversations", described.hasChatTemplate ? "yes, it brings a chat template" : "no chat template"],
+  ];
+  if (plan) {
+    const parts = `${bytes(plan.weightBytes)} weights, ${bytes(plan.kvBytes)} context`;
+    const needs = `${bytes(plan.gpuBytes)}: ${parts}`;
+    const rest = plan.isStreamed ? " The other weights stream through, which is slower." : "";
+    rows.push(["On the GPU", `${needs}.${rest} Browser and driver need some on top.`]);
+  }
+  return rows;
+}
+
+function ContextChoice() {
+  const { contextLength } = settings.value;
+  const all = CONTEXTS.includes(contextLength)
+    ? CONTEXTS
+    : [...CONTEXTS, contextLength].sort((a, b) => a - b);
+  const change = (value: string) => {
+    set({ contextLength: Number(value) });
+    void reconsider();
+  };
+  return (
+    <label class="field">
+      Context
+      <select
+        id="context"
+        value={String(contextLength)}
+        disabled={isBusy.value}
+        onChange={(event) => change(event.currentTarget.value)}
+      >
+        {all.map((tokens) => (
+          <option key={tokens} value={String(tokens)}>
+            {tokens.toLocaleString("en")} tokens
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+const MEMORIES: [Settings["memory"], string][] = [
+  ["all", "all that it needs"],
+  ["fast", "6 GiB (fast)"],
+  ["saver", "2 GiB (saver)"],
+  ["lite", "512 MiB (lite)"],
+  ["custom", "another amount"],
+];
+
+/** What it may take on the GPU: the rest streams through. */
+function MemoryChoice() {
+  const { memory, budgetMiB } = settings.value;
+  const change = (to: Partial<Settings>) => {
+    set(to);
+    void reconsider();
+  };
+  return (
+    <>
+      <label class="field">
+        GPU memory
+        <select
+          id="memory"
+          value={memory}
+          disabled={isBusy.value}
+          onChange={(event) => change({ memory: event.currentTarget.value as Settings["memory"] })}
+        >
+          {MEMORIES.map(([name, text]) => (
+            <option key={name} value={name}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      {memory === "custom" && (
+        <label class="field">
+          MiB
+          <input
+            id="budget"
+            type="number"
+            min={1}
+            value={budgetMiB}
+            disabled={isBusy.value}
+            onChange={(event) => change({ budgetMiB: event.currentTarget.valueAsNumber || budgetMiB })}
+          />
+        </label>
+      )}
+    </>
+  );
+}
+
+/** A model that was looked into. */
+export function ChosenCard() {
+  const { value } = chosen;
+  if (!value) return null;
+  const { inspection } = value;
+  return (
+    <section id="card" class="card" aria-label="The chosen model">
+      <h3>{inspection.name || value.name}</h3>
+      <Rows rows={factsOf(inspection, inspection.plan)} />
+      {inspection.problem && (
+        <p class="problem" role="alert">
+          {sentence(inspection.problem)}
+        </p>
+      )}
+      <div class="row end">
+        <ContextChoice />
+        <MemoryChoice />
+      </div>
+      <div class="row end">
+        <button
+          type="button"
+          onClick={() => {
+            chosen.value = null;
+          }}
+        >
+          Choose another
+        </button>
+        <button
+          type="button"
+          id="load"
+          class="primary"
+          disabled={isBusy.value || inspection.problem !== null}
+          onClick={() => void load(value)}
+        >
+          Load
+        </button>
+      </div>
+    </section>
+  );
+}
+
+/** The model in use, and how to load it differently; the conversation stays. */
+export function LoadedCard() {
+  const [info, from] = [model.value, source.value];
+  if (!info) return null;
+  const { contextLength } = settings.value;
+  const isOther =
+    contextLength !== info.plan.contextLength || JSON.stringify(modelOptions()) !== loadedWith.value;
+  return (
+    <section class="card" aria-label="The loaded model">
+      <h3>{info.name || from?.name}</h3>
+      <Rows rows={factsOf(info, info.plan)} />
+      <div class="row end">
+        <ContextChoice />
+        <MemoryChoice />
+      </div>
+      <div class="row end">
+        <button type="button" id="unload" onClick={() => void running().unload().catch(showFailure)}>
+          Unload
+        </button>
+        {from && isOther && (
+          <button type="button" id="reload" class="primary" onClick={() => void load(from)}>
+            Load so
+          </button>
+        )}
+      </div>
+    </section>
+  );
+}

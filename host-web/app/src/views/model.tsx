@@ -1,0 +1,353 @@
+// Choosing a model: where it comes from, what it is and needs, and how far its load is.
+
+import { useEffect, useState } from "preact/hooks";
+import { findModels, type FoundModel, type StoredModel } from "fanlight";
+
+import {
+  choose,
+  load,
+  nameOf,
+  offer,
+  running,
+  showFailure,
+  stop,
+  stored,
+  typedSource,
+  start,
+  type Offer,
+} from "../engine.js";
+import { bytes, duration, sentence } from "../format.js";
+import { activity, chosen, isBusy, noGpu, pace, source } from "../state.js";
+import { readFolders, rememberFolder } from "../store.js";
+import { ChosenCard, LoadedCard } from "./card.js";
+import { Fan, Icon } from "./icons.js";
+import { IconButton, Panel } from "./parts.js";
+
+/** The picker of folders, where the browser has one. */
+type FolderPicker = () => Promise<FileSystemDirectoryHandle>;
+
+function Loading() {
+  const { value } = pace;
+  if (activity.value === "inspecting")
+    return (
+      <p class="faint" role="status">
+        Reading the header …
+      </p>
+    );
+  if (activity.value !== "loading" || !value) return null;
+  const { progress, perSecond } = value;
+  const isKnown = progress.phase !== "header";
+  const rest = isKnown && perSecond ? (progress.total - progress.done) / perSecond : null;
+  const left = rest !== null && rest >= 1 ? ` · ${duration(rest)} left` : "";
+  let text = "Reading the header …";
+  if (progress.phase === "weights" || progress.phase === "check") {
+    const what = progress.phase === "check" ? "Comparing with its hash: " : "";
+    const speed = perSecond ? ` · ${bytes(perSecond)}/s` : "";
+    text = `${what}${bytes(progress.done)} of ${bytes(progress.total)}${speed}${left}`;
+  } else if (progress.phase === "pipelines") {
+    text = `Preparing the GPU: ${progress.done} of ${progress.total} programs${left}`;
+  }
+  return (
+    <section class="card loading" aria-label="Loading">
+      <h3>{source.value?.name}</h3>
+      <progress
+        aria-label="Loading the model"
+        {...(isKnown ? { value: progress.done, max: progress.total } : {})}
+      />
+      <div class="row between">
+        <span id="progress-text" class="numbers faint">
+          {text}
+        </span>
+        <button type="button" id="cancel-load" onClick={() => void stop()}>
+          Cancel
+        </button>
+      </div>
+    </section>
+  );
+}
+
+function FoundList({ found, onClose }: { found: FoundModel[]; onClose: () => void }) {
+  return (
+    <section class="card" aria-label="Models in the folder">
+      <div class="row between">
+        <h3>{found.length === 0 ? "No model in this folder" : `${found.length} models in the folder`}</h3>
+        <IconButton icon="close" label="Close the folder" onClick={onClose} />
+      </div>
+      {found.length === 0 && (
+        <p class="faint">
+          Model files begin with the letters GGUF, whatever they are called. None of the files here does.
+        </p>
+      )}
+      <ul class="sources">
+        {found.map(({ path, files, bytes: size }) => (
+          <li key={path}>
+            <button type="button" class="source" onClick={() => void choose({ name: path, source: files })}>
+              <Icon name="file" />
+              <span class="grow">{path}</span>
+              <span class="faint numbers">{bytes(size)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Kept() {
+  const [all, setAll] = useState<StoredModel[]>([]);
+  const read = () => void running().stored().then(setAll, showFailure);
+  useEffect(read, []);
+  const forget = (url: string) => void running().forget(url).then(read, showFailure);
+  if (all.length === 0) return null;
+  return (
+    <>
+      <h3 class="label">Kept in this browser</h3>
+      <ul class="sources">
+        {all.map(({ url, length, keptBytes, isComplete }) => (
+          <li key={url}>
+            <button
+              type="button"
+              class="source"
+              disabled={isBusy.value}
+              onClick={() => void choose(stored(url))}
+            >
+              <Icon name="disk" />
+              <span class="grow">{nameOf(url)}</span>
+              <span class="faint numbers">
+                {isComplete ? bytes(length) : `${bytes(keptBytes)} of ${bytes(length)}`}
+              </span>
+            </button>
+            <IconButton
+              icon="bin"
+              label={`Remove ${nameOf(url)}`}
+              disabled={isBusy.value}
+              onClick={() => forget(url)}
+            />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function AddressForm() {
+  const [text, setText] = useState("");
+  const submit = (event: Event) => {
+    event.preventDefault();
+    try {
+      void choose(typedSource(text));
+    } catch (failure) {
+      showFailure(failure);
+    }
+  };
+  return (
+    <form class="address" onSubmit={submit}>
+      <label class="grow">
+        <span class="label">Address, or owner/repository/file of a hub</span>
+        <input
+          id="address"
+          type="text"
+          inputMode="url"
+          spellcheck={false}
+          autocomplete="off"
+          value={text}
+          placeholder="https://…/model.gguf"
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit" disabled={isBusy.value || text.trim() === ""}>
+        <Icon name="link" /> Inspect
+      </button>
+    </form>
+  );
+}
+
+/** Folders: by the browser's own picker, which can be remembered, or by a file input. */
+function useFolders() {
+  const [found, setFound] = useState<FoundModel[] | null>(null);
+  const [known, setKnown] = useState<FileSystemDirectoryHandle[]>([]);
+  useEffect(() => void readFolders().then(setKnown), []);
+  const look = (folder: FileSystemDirectoryHandle | readonly File[]) => {
+    void findModels(folder).then(setFound, showFailure);
+  };
+  const pick = async (): Promise<void> => {
+    const { showDirectoryPicker } = window as { showDirectoryPicker?: FolderPicker };
+    if (!showDirectoryPicker) return document.getElementById("folder")?.click();
+    try {
+      const folder = await showDirectoryPicker.call(window);
+      await rememberFolder(folder).catch(() => {});
+      look(folder);
+    } catch (failure) {
+      // Who closes the picker has changed his mind.
+      if (!(failure instanceof DOMException && failure.name === "AbortError")) showFailure(failure);
+    }
+  };
+  const again = async (folder: FileSystemDirectoryHandle): Promise<void> => {
+    const { requestPermission } = folder as {
+      requestPermission?: (how: { mode: "read" }) => Promise<string>;
+    };
+    const answer = await requestPermission?.call(folder, { mode: "read" });
+    if (answer === "denied")
+      showFailure(new Error(`${folder.name} may not be read: allow it, or pick it anew`));
+    else look(folder);
+  };
+  return { found, setFound, known, look, pick, again };
+}
+
+function chosenFiles(input: HTMLInputElement): File[] {
+  const files = [...(input.files ?? [])];
+  // So that choosing the same file again is a change.
+  input.value = "";
+  return files;
+}
+
+function chooseFiles(files: File[]): void {
+  const first = files[0];
+  if (!first) return;
+  const name = files.length > 1 ? `${first.name} and ${files.length - 1} more` : first.name;
+  void choose({ name, source: files });
+}
+
+/** The model that the host of the page offers, one click away. */
+function OfferButton({ offered }: { offered: Offer }) {
+  return (
+    <button
+      type="button"
+      id="default-model"
+      class="source offer"
+      disabled={isBusy.value}
+      onClick={() =>
+        void load({ ...stored(new URL(offered.url, document.baseURI).href), name: offered.name })
+      }
+    >
+      <Icon name="chip" />
+      <span class="grow">
+        <strong>{offered.name}</strong>
+        <span class="faint">{offered.note}</span>
+      </span>
+      <span class="numbers">{bytes(offered.bytes)}</span>
+    </button>
+  );
+}
+
+/** Files and folders of this computer. */
+function Pickers({ folders }: { folders: ReturnType<typeof useFolders> }) {
+  const disabled = isBusy.value;
+  return (
+    <>
+      <div class="pick-row">
+        <label class={`pick ${disabled ? "disabled" : ""}`}>
+          <Icon name="file" />
+          <span>
+            <strong>Open a file</strong>
+            <span class="faint">GGUF; all parts of a split model at once</span>
+          </span>
+          <input
+            id="files"
+            type="file"
+            multiple
+            disabled={disabled}
+            class="unseen"
+            onChange={(event) => chooseFiles(chosenFiles(event.currentTarget))}
+          />
+        </label>
+        <button type="button" class="pick" disabled={disabled} onClick={() => void folders.pick()}>
+          <Icon name="folder" />
+          <span>
+            <strong>Open a folder</strong>
+            <span class="faint">Models are found by what is in them</span>
+          </span>
+        </button>
+        <input
+          id="folder"
+          type="file"
+          hidden
+          aria-label="Folder"
+          disabled={disabled}
+          {...{ webkitdirectory: true }}
+          onChange={(event) => folders.look(chosenFiles(event.currentTarget))}
+        />
+      </div>
+      {folders.known.length > 0 && (
+        <p class="row small">
+          <span class="faint">Opened before:</span>
+          {folders.known.map((folder) => (
+            <button type="button" class="quiet" key={folder.name} onClick={() => void folders.again(folder)}>
+              <Icon name="folder" /> {folder.name}
+            </button>
+          ))}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Sources() {
+  const [offered, setOffered] = useState<Offer | null>(null);
+  const folders = useFolders();
+  useEffect(() => void offer().then(setOffered), []);
+  const disabled = isBusy.value;
+  const take = (event: DragEvent) => {
+    event.preventDefault();
+    chooseFiles([...(event.dataTransfer?.files ?? [])]);
+  };
+  if (folders.found) return <FoundList found={folders.found} onClose={() => folders.setFound(null)} />;
+  return (
+    <div class="picker" onDragOver={(event) => event.preventDefault()} onDrop={take}>
+      {offered && <OfferButton offered={offered} />}
+      <Pickers folders={folders} />
+      <AddressForm />
+      {!disabled && <Kept />}
+    </div>
+  );
+}
+
+/** Sources, then the card of what was chosen, then its load. */
+function Steps() {
+  if (activity.value === "loading" || activity.value === "inspecting") return <Loading />;
+  return chosen.value ? <ChosenCard /> : <Sources />;
+}
+
+export function Welcome() {
+  const isChosen = chosen.value !== null || activity.value === "loading" || activity.value === "inspecting";
+  return (
+    <div class="welcome">
+      <Fan size="large" />
+      <h2>{isChosen ? "Bringing a model in" : "A language model on your own GPU"}</h2>
+      {!isChosen && <p class="lead">It runs in this page. What you write stays on this computer.</p>}
+      <Steps />
+    </div>
+  );
+}
+
+export function ModelPanel() {
+  return (
+    <Panel title="Model">
+      {activity.value === "idle" && !chosen.value && <LoadedCard />}
+      <Steps />
+    </Panel>
+  );
+}
+
+const HINTS: Record<string, string> = {
+  "secure-context": "Open this page by its https address.",
+  webgpu:
+    "Current versions of Chrome, Edge, Safari and Firefox have WebGPU. On Linux it may have to be switched " +
+    "on in the browser's settings.",
+  adapter: "Update the graphics driver, or allow the GPU in the browser's settings (hardware acceleration).",
+};
+
+export function NoGpu() {
+  const { value } = noGpu;
+  return (
+    <div class="welcome" role="alert">
+      <Fan size="large" />
+      <h2>No GPU can be used here</h2>
+      <p class="lead">{value && sentence(value)}</p>
+      <p class="faint">{HINTS[value?.missing ?? ""]}</p>
+      <button type="button" onClick={() => void start()}>
+        Try again
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,116 @@
+// Small parts that several views use.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+
+import { notice, panel, type Notice } from "../state.js";
+import { Icon, type IconName } from "./icons.js";
+
+/** A button that shows an icon and says what it does. */
+export function IconButton({
+  icon,
+  label,
+  onClick,
+  disabled = false,
+  id,
+  class: name = "",
+}: {
+  icon: IconName;
+  label: string;
+  onClick: () => void;
+  disabled?: boolean;
+  id?: string;
+  class?: string;
+}) {
+  return (
+    <button
+      type="button"
+      id={id}
+      class={`icon-button ${name}`}
+      title={label}
+      aria-label={label}
+      disabled={disabled}
+      onClick={onClick}
+    >
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+/** A dialog in front of the page; Escape closes it and gives the focus back. */
+export function Panel({ title, children }: { title: string; children: ComponentChildren }) {
+  const place = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = place.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  const close = () => {
+    panel.value = "none";
+  };
+  return (
+    <dialog
+      ref={place}
+      class="panel"
+      aria-labelledby="panel-title"
+      onCancel={close}
+      onClose={close}
+      onClick={(event) => {
+        if (event.target === place.current) close();
+      }}
+    >
+      <div class="panel-inner">
+        <header class="panel-head">
+          <h2 id="panel-title">{title}</h2>
+          <IconButton icon="close" label="Close" onClick={close} />
+        </header>
+        <NoticeView />
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+function NoticeBody({ value }: { value: Notice }) {
+  const run = (action: () => void) => {
+    notice.value = null;
+    action();
+  };
+  return (
+    <div class="notice-body">
+      <h2>{value.title}</h2>
+      <p>{value.text}</p>
+      {value.actions && value.actions.length > 0 && (
+        <p class="row">
+          {value.actions.map(({ label, run: action }) => (
+            <button type="button" key={label} onClick={() => run(action)}>
+              {label}
+            </button>
+          ))}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** What the visitor should know, with what can be done about it. */
+export function NoticeView() {
+  const { value } = notice;
+  if (!value) return null;
+  return (
+    <section
+      class={`notice ${value.kind}`}
+      role={value.kind === "error" ? "alert" : "status"}
+      aria-label={value.title}
+    >
+      <NoticeBody value={value} />
+      <IconButton
+        icon="close"
+        label="Close this message"
+        onClick={() => {
+          notice.value = null;
+        }}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,105 @@
+// What can be set: instructions, the length of answers, what is kept, the theme.
+
+import { setKeeps } from "../chat.js";
+import { set, settings, type Theme } from "../state.js";
+import { Panel } from "./parts.js";
+
+/** A number within its range; anything else is not taken. */
+function NumberField(field: {
+  name: "temperature" | "topP" | "topK" | "minP" | "repeatPenalty";
+  label: string;
+  min?: number;
+  max: number;
+  isWhole?: boolean;
+}) {
+  const { name, label, min = 0, max, isWhole = false } = field;
+  const change = (input: HTMLInputElement) => {
+    if (input.value !== "" && input.validity.valid) set({ [name]: input.valueAsNumber });
+    else input.value = String(settings.value[name]);
+  };
+  return (
+    <label class="field">
+      {label}
+      <input
+        id={name}
+        type="number"
+        min={min}
+        max={max}
+        step={isWhole ? 1 : "any"}
+        value={settings.value[name]}
+        onChange={(event) => change(event.currentTarget)}
+      />
+    </label>
+  );
+}
+
+export function SettingsPanel() {
+  const { value } = settings;
+  return (
+    <Panel title="Settings">
+      <label class="field tall">
+        Instructions to the model
+        <textarea
+          id="system"
+          rows={4}
+          value={value.system}
+          placeholder="Such as: answer briefly, in plain words."
+          onChange={(event) => set({ system: event.currentTarget.value })}
+        />
+      </label>
+      <label class="field">
+        Most tokens of an answer
+        <input
+          id="tokens"
+          type="number"
+          min={1}
+          max={32_768}
+          value={value.maxTokens}
+          onChange={(event) => set({ maxTokens: event.currentTarget.valueAsNumber || value.maxTokens })}
+        />
+      </label>
+      <fieldset>
+        <legend>How tokens are chosen</legend>
+        <NumberField name="temperature" label="Temperature (0: the most likely)" max={100} />
+        <NumberField name="topP" label="Top-p" max={1} />
+        <NumberField name="topK" label="Top-k (0: all)" max={1_000_000} isWhole />
+        <NumberField name="minP" label="Min-p" max={1} />
+        <NumberField name="repeatPenalty" label="Repetition penalty" min={0.01} max={100} />
+        <label class="field">
+          Seed (empty: another one each time)
+          <input
+            id="seed"
+            type="text"
+            inputMode="numeric"
+            value={value.seed}
+            onChange={(event) => set({ seed: event.currentTarget.value.replace(/\D/g, "").slice(0, 15) })}
+          />
+        </label>
+      </fieldset>
+      <label class="field">
+        Theme
+        <select
+          id="theme"
+          value={value.theme}
+          onChange={(event) => set({ theme: event.currentTarget.value as Theme })}
+        >
+          <option value="auto">As the computer</option>
+          <option value="light">Light</option>
+          <option value="dark">Dark</option>
+        </select>
+      </label>
+      <label class="check">
+        <input
+          id="keeps"
+          type="checkbox"
+          checked={value.keeps}
+          onChange={(event) => void setKeeps(event.currentTarget.checked)}
+        />
+        <span>
+          Keep conversations on this computer
+          <span class="faint small">Switched off, those that are kept are deleted.</span>
+        </span>
+      </label>
+    </Panel>
+  );
+}

@@ -1,0 +1,5 @@
+// What the builder puts into scripts.
+
+interface ImportMeta {
+  readonly env: { readonly PROD: boolean };
+}

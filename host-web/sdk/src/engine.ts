@@ -1,0 +1,393 @@
+// The engine as a page uses it.
+
+import { Connection, type Heard } from "./connection.js";
+import type { WorkerPlace } from "./desk.js";
+import { FanlightError } from "./errors.js";
+import { Generation, type GenerationStats } from "./generation.js";
+import {
+  infoOf,
+  inspectionOf,
+  wireOptions,
+  type Inspection,
+  type LoadProgress,
+  type ModelInfo,
+  type ModelOptions,
+} from "./info.js";
+import { Completions } from "./openai.js";
+import type {
+  Adapter,
+  RequestName,
+  Requests,
+  StoredModel,
+  Verification,
+  Warning,
+  WireSource,
+} from "./protocol.js";
+import { replyRequest, tokenizeRequest, type GenerateOptions, type PromptInput } from "./requests.js";
+import { resolve, type ModelSource } from "./sources.js";
+
+export interface CreateOptions extends WorkerPlace {
+  /** Whether all tabs of this origin use one engine; true. */
+  shared?: boolean;
+  /** What a request does while another runs: `queue` waits, `refuse` fails as busy; `queue`. */
+  whenBusy?: "queue" | "refuse";
+}
+
+export interface LoadOptions extends ModelOptions {
+  /** Where a downloaded model is kept; `opfs`. */
+  cache?: "opfs" | "none";
+  onProgress?: (progress: LoadProgress) => void;
+  signal?: AbortSignal;
+}
+
+/** What happens to an engine beside what was asked of it. */
+export type EngineEvent =
+  | { type: "model"; model: ModelInfo | null }
+  | { type: "warning"; warning: Warning }
+  /** The worker ended, and with it the model; the next call loads it again. */
+  | { type: "ended"; error: FanlightError };
+
+export interface EngineStats {
+  adapter: Adapter;
+  model: ModelInfo | null;
+  /** Bytes of the engine's own memory, weights not included: those are on the GPU. */
+  wasmBytes: number;
+  /** Of the last reply. */
+  lastGeneration: GenerationStats | null;
+}
+
+/** Stops a question; resolves when it is over. */
+type Stop = () => Promise<void>;
+
+/** A model that was loaded, and how to load it again. */
+interface Loaded {
+  info: ModelInfo;
+  key: string;
+  reload: (heard: Heard) => Promise<ModelInfo>;
+  /** False once the worker that held it is gone. */
+  isThere: boolean;
+}
+
+export class Fanlight {
+  /** The machine that computes. */
+  adapter!: Adapter;
+  /** OpenAI's interface: `chat.completions.create`. */
+  readonly chat: { readonly completions: Completions };
+  /** A `fetch` for clients of that interface. */
+  readonly fetch: Completions["fetch"];
+  private readonly connection: Connection;
+  private readonly listeners = new Set<(event: EngineEvent) => void>();
+  private loaded: Loaded | null = null;
+  private reloading: Promise<void> | null = null;
+  private readonly running = new Set<Stop>();
+  private lastGeneration: GenerationStats | null = null;
+
+  private constructor({ workerUrl, wasmUrl, shared = true, whenBusy = "queue" }: CreateOptions) {
+    const place = { workerUrl, wasmUrl, isShared: shared, mayWait: whenBusy === "queue" };
+    this.connection = new Connection(place, (error) => this.lost(error));
+    const completions = new Completions({
+      modelName: () => this.needed().info.name || "fanlight",
+      generate: (messages, options) => this.generate(messages, options),
+    });
+    this.chat = { completions };
+    this.fetch = completions.fetch;
+  }
+
+  /**
+   * Starts an engine and opens the GPU.
+   *
+   * Throws a FanlightError with code `no-gpu` when there is none that can be used, and says what is missing.
+   */
+  static async create(options: CreateOptions = {}): Promise<Fanlight> {
+    if (!isSecureContext) {
+      throw new FanlightError(
+        "no-gpu",
+        "this page was not opened over https or from this computer, and browsers " +
+          "give the GPU to no other: open it over https",
+        "secure-context",
+      );
+    }
+    if (!("gpu" in navigator)) {
+      throw new FanlightError(
+        "no-gpu",
+        "this browser has no WebGPU: use a current Chrome, Edge, Safari or " + "Firefox, or switch WebGPU on",
+        "webgpu",
+      );
+    }
+    const engine = new Fanlight(options);
+    try {
+      engine.adapter = await engine.connection.ask("open", {}).answer;
+      return engine;
+    } catch (error) {
+      engine.connection.close();
+      throw error;
+    }
+  }
+
+  /** The model in use. */
+  get model(): ModelInfo | null {
+    return this.loaded?.info ?? null;
+  }
+
+  /** Looks into a model: reads its header and plans its memory. */
+  async inspect(source: ModelSource, options: ModelOptions = {}): Promise<Inspection> {
+    const { wire, sha256 } = await resolve(source, false);
+    const wired = wireOptions(options, sha256);
+    return inspectionOf(await this.connection.ask("inspect", { source: wire, options: wired }).answer);
+  }
+
+  /** Loads a model in place of the one before. A model that another tab has loaded is not loaded again. */
+  async load(source: ModelSource, options: LoadOptions = {}): Promise<ModelInfo> {
+    const isStored = (options.cache ?? "opfs") === "opfs";
+    const { wire, sha256, key: name } = await resolve(source, isStored);
+    const wired = wireOptions(options, sha256);
+    const key = `${name} ${JSON.stringify(wired)}`;
+    if (isStored && wire.from === "address") await keepStored();
+    const reload = (heard: Heard) => this.bring(wire, wired, key, heard);
+    this.setLoaded(null);
+    const { onProgress, signal } = options;
+    const info = await this.bring(
+      wire,
+      wired,
+      key,
+      (event) => {
+        if ("phase" in event) onProgress?.(event);
+        else if (event.type === "warning") this.emit(event);
+      },
+      signal,
+    );
+    this.setLoaded({ info, key, reload, isThere: true });
+    if (info.wasReduced) {
+      const message = "the GPU could not hold the whole model: its weights stream through, which is slower";
+      this.emit({ type: "warning", warning: { code: "reduced", message } });
+    }
+    return info;
+  }
+
+  private async bring(
+    source: WireSource,
+    options: Requests["load"]["ask"]["options"],
+    key: string,
+    heard: Heard,
+    signal?: AbortSignal,
+  ): Promise<ModelInfo> {
+    return infoOf(await this.track("load", { source, options, key }, heard, signal));
+  }
+
+  /** Asks; the question can be stopped by `stop` and by the signal. `begun` is told how. */
+  private async track<N extends RequestName>(
+    name: N,
+    fields: Requests[N]["ask"],
+    heard: Heard,
+    signal?: AbortSignal,
+    begun: (stop: Stop) => void = () => {},
+  ): Promise<Requests[N]["answer"]> {
+    signal?.throwIfAborted();
+    const asked = this.connection.ask(name, fields, heard);
+    const stop = () => asked.cancel();
+    const aborted = () => void stop().catch(() => {});
+    this.running.add(stop);
+    begun(stop);
+    signal?.addEventListener("abort", aborted, { once: true });
+    try {
+      return await asked.answer;
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : error;
+    } finally {
+      this.running.delete(stop);
+      signal?.removeEventListener("abort", aborted);
+    }
+  }
+
+  /** Asks something of the loaded model; loads it again first, once, when the worker that held it is gone. */
+  private async askModel<N extends "generate" | "tokenize" | "detokenize" | "reset">(
+    name: N,
+    fields: Omit<Requests[N]["ask"], "key">,
+    heard: Heard = () => {},
+    begun?: (stop: Stop) => void,
+  ): Promise<Requests[N]["answer"]> {
+    const loaded = this.needed();
+    const wasThere = loaded.isThere;
+    if (!wasThere) await this.reload(loaded);
+    const ask = () => {
+      const keyed = { ...fields, key: loaded.key } as unknown as Requests[N]["ask"];
+      return this.track(name, keyed, heard, undefined, begun);
+    };
+    try {
+      return await ask();
+    } catch (error) {
+      // The worker was started again and this page did not hear of it.
+      const isFresh = error instanceof FanlightError && error.code === "no-model" && wasThere;
+      if (!isFresh || this.loaded !== loaded) throw error;
+      await this.reload(loaded);
+      return await ask();
+    }
+  }
+
+  private async reload(loaded: Loaded): Promise<void> {
+    this.reloading ??= (async () => {
+      const message = "the engine's worker was started again: the model is loaded once more";
+      this.emit({ type: "warning", warning: { code: "reloaded", message } });
+      loaded.info = await loaded.reload(() => {});
+      loaded.isThere = true;
+    })().finally(() => {
+      this.reloading = null;
+    });
+    await this.reloading;
+  }
+
+  private needed(): Loaded {
+    if (this.loaded) return this.loaded;
+    throw new FanlightError("no-model", "no model is loaded: load one first");
+  }
+
+  /**
+   * Generates a reply to a conversation, or continues plain text. It begins at once; every failure, also that
+   * of an impossible request, is told by the reply.
+   */
+  generate(input: PromptInput, options: GenerateOptions = {}): Generation {
+    const { loaded } = this;
+    let isStopped = false;
+    let stopAsked: Stop | null = null;
+    return new Generation(
+      {
+        contextLength: loaded?.info.contextLength ?? 0,
+        kvBytes: loaded?.info.plan.kvBytes ?? 0,
+        peakGpuBytes: loaded?.info.gpuBytes ?? 0,
+        run: async (heard) => {
+          this.needed();
+          const request = replyRequest(input, options);
+          if (isStopped) throw new FanlightError("cancelled", "the reply was stopped before it began");
+          return await this.askModel(
+            "generate",
+            { request },
+            (event) => ("phase" in event ? undefined : heard(event)),
+            (stop) => {
+              stopAsked = stop;
+              if (isStopped) void stop();
+            },
+          );
+        },
+        stop: async () => {
+          isStopped = true;
+          await stopAsked?.();
+        },
+        ended: (stats) => {
+          this.lastGeneration = stats;
+        },
+      },
+      options.signal,
+    );
+  }
+
+  /** The ids of a text, or of a conversation as a reply would continue it. */
+  async tokenize(
+    input: string | PromptInput,
+    options: { parseSpecial?: boolean; addBegin?: boolean } = {},
+  ): Promise<Uint32Array> {
+    return await this.askModel("tokenize", { request: tokenizeRequest(input, options) });
+  }
+
+  /** The text of ids, as a continuation; control tokens are left out. */
+  async detokenize(ids: Iterable<number>): Promise<string> {
+    return await this.askModel("detokenize", { ids: Uint32Array.from(ids) });
+  }
+
+  /** How many tokens a text has, or a conversation as a reply would continue it. */
+  async countTokens(input: string | PromptInput): Promise<number> {
+    return (await this.tokenize(input)).length;
+  }
+
+  /** Evaluates the beginning of conversations ahead, so that the next reply that begins so starts sooner. */
+  async prewarm(input: PromptInput): Promise<void> {
+    await this.generate(input, { maxTokens: 1 }).text();
+  }
+
+  /** Stops what this page has asked: replies end as cancelled, loads fail as cancelled. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.running].map((stop) => stop()));
+  }
+
+  /** Forgets the conversation in the cache; the next prompt is evaluated from its first token. */
+  async reset(): Promise<void> {
+    await this.askModel("reset", {});
+  }
+
+  /** Frees the model. */
+  async unload(): Promise<void> {
+    const { loaded } = this;
+    if (!loaded) return;
+    await this.stop();
+    this.setLoaded(null);
+    if (loaded.isThere) await this.connection.ask("unload", { key: loaded.key }).answer;
+  }
+
+  /** Ends the engine; everything that was asked fails. Another tab that uses it starts it again. */
+  dispose(): void {
+    this.loaded = null;
+    this.listeners.clear();
+    this.connection.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** What the engine holds and how it did. */
+  async stats(): Promise<EngineStats> {
+    const wasmBytes = await this.connection.ask("memory", {}).answer;
+    return { adapter: this.adapter, model: this.model, wasmBytes, lastGeneration: this.lastGeneration };
+  }
+
+  /** Compares kernels that must agree in every bit on this GPU. */
+  async verify(
+    scope: "whole" | "cover" = "whole",
+    onProgress?: (progress: LoadProgress) => void,
+  ): Promise<Verification> {
+    return await this.track("verify", { scope }, (event) => {
+      if ("phase" in event) onProgress?.(event);
+    });
+  }
+
+  /** Downloaded models that the browser keeps for this origin. */
+  async stored(): Promise<StoredModel[]> {
+    return await this.connection.ask("stored", {}).answer;
+  }
+
+  /** Removes a downloaded model from what the browser keeps. */
+  async forget(url: string): Promise<void> {
+    await this.connection.ask("forget", { url }).answer;
+  }
+
+  /** Hears what happens to the engine; the returned function ends that. */
+  subscribe(listener: (event: EngineEvent) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  private emit(event: EngineEvent): void {
+    for (const listener of [...this.listeners]) listener(event);
+  }
+
+  private setLoaded(loaded: Loaded | null): void {
+    if (this.loaded === loaded) return;
+    this.loaded = loaded;
+    this.emit({ type: "model", model: loaded?.info ?? null });
+  }
+
+  private lost(error: FanlightError): void {
+    if (this.loaded) this.loaded.isThere = false;
+    this.emit({ type: "ended", error });
+  }
+}
+
+/**
+ * Asks the browser not to clear what this origin keeps; a browser that refuses keeps it all the same for now.
+ */
+async function keepStored(): Promise<void> {
+  try {
+    await navigator.storage?.persist?.();
+  } catch {
+    // A page without the right to ask.
+  }
+}

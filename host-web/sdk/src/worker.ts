@@ -1,0 +1,291 @@
+// The dedicated worker that owns the engine: it turns questions of pages into calls, one at a time, and
+// answers into messages.
+
+import { describe } from "./adapter.js";
+import init, { Engine, inspectAddress, inspectFiles, prepareWorker } from "./fanlight.js";
+import type { InitOutput, ModelCard } from "./fanlight.js";
+import type {
+  FromWorker,
+  Question,
+  RequestName,
+  Requests,
+  ToWorker,
+  WireSource,
+  WorkerEvent,
+  WorkerFailure,
+} from "./protocol.js";
+import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX } from "./protocol.js";
+import { Storage } from "./storage.js";
+
+type Answer = Requests[RequestName]["answer"];
+type Ask = Extract<ToWorker, { type: "ask" }>;
+
+function tell(message: FromWorker): void {
+  self.postMessage(message);
+}
+
+function crash(message: string): void {
+  tell({ type: "crash", message });
+}
+
+self.addEventListener("error", (event) => crash(event.message));
+self.addEventListener("unhandledrejection", (event) => crash(String(event.reason)));
+
+/** Counts events on their way to the page and lets their sender wait for room. */
+class Room {
+  private underWay = 0;
+  private waiting: (() => void)[] = [];
+
+  async take(): Promise<void> {
+    this.underWay += 1;
+    if (this.underWay >= EVENTS_UNACKNOWLEDGED_MAX) {
+      await new Promise<void>((resolve) => this.waiting.push(resolve));
+    }
+  }
+
+  giveBack(): void {
+    this.underWay -= 1;
+    this.waiting.shift()?.();
+  }
+
+  /** Nobody reads any more: whoever waits goes on. */
+  open(): void {
+    this.underWay = Number.NEGATIVE_INFINITY;
+    for (const go of this.waiting.splice(0)) go();
+  }
+}
+
+/** Room of the replies at hand, by question. */
+const rooms = new Map<number, Room>();
+const storage = new Storage();
+
+let wasmUrl: string | null = null;
+let module: Promise<InitOutput> | null = null;
+let engine: Promise<Engine> | null = null;
+/** The model in the engine, by the key that the page gave it. */
+let loaded: { key: string; card: ModelCard } | null = null;
+
+/** The module, fetched and compiled once. */
+function prepared(): Promise<InitOutput> {
+  module ??= init(wasmUrl === null ? undefined : { module_or_path: wasmUrl }).then((output) => {
+    prepareWorker(crash);
+    return output;
+  });
+  return module;
+}
+
+/** The engine, started by the first question that needs it. After a failure the next question tries again. */
+function started(): Promise<Engine> {
+  engine ??= prepared()
+    .then(() => Engine.open())
+    .catch((error: unknown) => {
+      engine = null;
+      throw error;
+    });
+  return engine;
+}
+
+function fail(kind: WorkerFailure["kind"], message: string): never {
+  throw { kind, message } as WorkerFailure;
+}
+
+async function holding(key: string): Promise<Engine> {
+  if (loaded === null) fail("no-model", "no model is loaded: load one first");
+  if (loaded.key !== key) {
+    fail("model-replaced", "another model was loaded meanwhile, perhaps in another tab: load this one again");
+  }
+  return await started();
+}
+
+async function load(
+  source: WireSource,
+  question: Extract<Question, { name: "load" }>,
+  told: Told,
+): Promise<ModelCard> {
+  if (loaded?.key === question.key) return loaded.card;
+  const running = await started();
+  const had = loaded !== null;
+  loaded = null;
+  const stored = storage.session((message) => {
+    told({ type: "warning", warning: { code: "not-stored", message } });
+  });
+  try {
+    const card =
+      source.from === "files"
+        ? await running.loadFiles(source.files, question.options, told)
+        : await running.loadAddress(
+            source.address,
+            source.isStored ? stored : undefined,
+            question.options,
+            told,
+          );
+    loaded = { key: question.key, card };
+    return card;
+  } catch (failure) {
+    // One that failed early has left the model before where it was, and nobody can use that any more.
+    if (had) await running.unload();
+    throw failure;
+  } finally {
+    storage.rest();
+  }
+}
+
+async function inspect({ source, options }: Extract<Question, { name: "inspect" }>): Promise<Answer> {
+  await prepared();
+  if (source.from === "files") return await inspectFiles(source.files, options);
+  // What a look reads is the beginning, which is kept once the model is loaded.
+  return await inspectAddress(source.address, undefined, options);
+}
+
+async function generate(
+  id: number,
+  question: Extract<Question, { name: "generate" }>,
+  told: Told,
+): Promise<Answer> {
+  const running = await holding(question.key);
+  const room = new Room();
+  rooms.set(id, room);
+  try {
+    return await running.generate(question.request, (event) => {
+      told(event);
+      return room.take();
+    });
+  } finally {
+    rooms.delete(id);
+  }
+}
+
+type Told = (event: WorkerEvent) => void;
+
+/** Answers a question that has the engine to itself. */
+async function answer(id: number, question: Question): Promise<Answer> {
+  const told = (event: WorkerEvent) => tell({ type: "event", id, event });
+  switch (question.name) {
+    case "open":
+      return await describe((await started()).adapter());
+    case "load":
+      return await load(question.source, question, told);
+    case "generate":
+      return await generate(id, question, told);
+    case "tokenize":
+      return await (await holding(question.key)).tokenize(question.request);
+    case "detokenize":
+      return await (await holding(question.key)).detokenize(question.ids);
+    case "reset":
+      await (await holding(question.key)).reset();
+      return null;
+    case "unload":
+      if (loaded?.key !== question.key) return null;
+      loaded = null;
+      await (await started()).unload();
+      return null;
+    case "verify":
+      return await (await started()).verify(question.scope, told);
+    default:
+      return await aside(question);
+  }
+}
+
+/** Answers a question that needs no engine to itself. */
+async function aside(question: Question): Promise<Answer> {
+  switch (question.name) {
+    case "inspect":
+      return await inspect(question);
+    case "cancel":
+      await cancel(question.target);
+      return null;
+    case "memory":
+      return (await prepared()).memory.buffer.byteLength;
+    case "stored":
+      return await storage.list();
+    case "forget":
+      await storage.remove(question.url);
+      return null;
+    default:
+      return fail("request", `there is no question ${(question as { name: string }).name}`);
+  }
+}
+
+const ASIDE: ReadonlySet<RequestName> = new Set(["inspect", "cancel", "memory", "stored", "forget"]);
+
+/** Questions that wait for the engine, in order, and the one that has it. */
+const waiting: Ask[] = [];
+let current: { id: number; over: Promise<void> } | null = null;
+
+async function cancel(target: number): Promise<void> {
+  const place = waiting.findIndex(({ id }) => id === target);
+  if (place >= 0) {
+    waiting.splice(place, 1);
+    const failure = { kind: "cancelled", message: "it was cancelled before it began" } as const;
+    tell({ type: "failure", id: target, failure });
+  } else if (current?.id === target) {
+    const { over } = current;
+    rooms.get(target)?.open();
+    await (await started()).cancel();
+    await over;
+  }
+}
+
+function isFailure(thrown: unknown): thrown is WorkerFailure {
+  return typeof thrown === "object" && thrown !== null && "kind" in thrown && "message" in thrown;
+}
+
+/** Why something broke that is no failure of the engine; a policy is told with what to change about it. */
+function reasonOf(thrown: unknown): string {
+  const text = String(thrown);
+  const isForbidden = /content security policy/i.test(text) && !text.includes("wasm-unsafe-eval");
+  return isForbidden
+    ? `${text}; add 'wasm-unsafe-eval' to script-src in the policy sent with the worker`
+    : text;
+}
+
+async function serve(id: number, answering: Promise<Answer>): Promise<void> {
+  try {
+    tell({ type: "answer", id, answer: await answering });
+  } catch (thrown) {
+    // What is no failure of the engine is a trap, or a module that could not be fetched or compiled.
+    if (isFailure(thrown)) tell({ type: "failure", id, failure: thrown });
+    else crash(reasonOf(thrown));
+  }
+}
+
+/** Gives the engine to one question after the other. */
+async function work(): Promise<void> {
+  for (let next = waiting.shift(); next; next = waiting.shift()) {
+    const over = serve(next.id, answer(next.id, next.question));
+    current = { id: next.id, over };
+    await over;
+    current = null;
+  }
+}
+
+function ask(message: Ask): void {
+  const { id, question, mayWait } = message;
+  if (ASIDE.has(question.name)) {
+    void serve(id, aside(question));
+  } else if (current !== null && (!mayWait || waiting.length >= QUESTIONS_WAITING_MAX)) {
+    const message = mayWait
+      ? `${QUESTIONS_WAITING_MAX} requests wait already: let some end first`
+      : "the engine is busy with another request: wait for it or cancel it";
+    tell({ type: "failure", id, failure: { kind: "busy", message } });
+  } else {
+    waiting.push(message);
+    if (current === null && waiting.length === 1) void work();
+  }
+}
+
+self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
+  if (data.type === "ask") ask(data);
+  else if (data.type === "acknowledge") rooms.get(data.id)?.giveBack();
+  else wasmUrl = data.wasmUrl;
+});
+
+// Held until this worker ends, however it ends: the page waits for the same lock and so hears of the end.
+const lock = `fanlight-worker-${crypto.randomUUID()}`;
+await new Promise<void>((granted) => {
+  void navigator.locks.request(lock, () => {
+    granted();
+    return new Promise(() => {});
+  });
+});
+tell({ type: "alive", lock });

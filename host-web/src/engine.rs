@@ -276,6 +276,7 @@ impl Engine {
                 Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
             },
             window_steps: request.window_steps,
+            frame_budget_ms: request.frame_budget_ms,
             windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
             ..plain
         })

@@ -210,6 +210,10 @@ pub struct ReplyRequest {
     /// Absent for another one each time.
     #[tsify(optional)]
     pub seed: Option<u64>,
+    /// Milliseconds of a submission at most, so that others can draw between; absent for no such bound. Never
+    /// changes the reply.
+    #[tsify(optional)]
+    pub frame_budget_ms: Option<u32>,
     /// Whether drafts are made from earlier replies too; absent for not. Never changes the reply.
     #[tsify(optional)]
     pub memory: Option<Remember>,

@@ -53,6 +53,11 @@ export interface GenerateOptions extends SamplingOptions {
   width?: number | "off" | "auto";
   /** Whether drafts are made from earlier replies of the conversation too; `off`. Never changes the reply. */
   memory?: "off" | "conversation";
+  /**
+   * Milliseconds of a submission to the GPU at most, so that the page can draw between. Never changes the
+   * reply.
+   */
+  frameBudgetMs?: number;
   /** Whether a model that can think before it answers does so. */
   think?: boolean;
   /** Aborts the reply: reading it throws the signal's reason. */
@@ -130,6 +135,9 @@ export function replyRequest(input: PromptInput, options: GenerateOptions): Repl
   if (stop !== undefined) request.stop = typeof stop === "string" ? [stop] : [...stop];
   if (width !== undefined && width !== "auto") request.width = width === "off" ? 0 : whole("width", width);
   if (options.memory !== undefined) request.memory = options.memory;
+  if (options.frameBudgetMs !== undefined) {
+    request.frameBudgetMs = whole("frameBudgetMs", options.frameBudgetMs);
+  }
   addSampling(request, options);
   return request;
 }

@@ -137,11 +137,17 @@ fn ids_equal_those_of_the_reference_crate() {
         .into_iter()
         .map(|(pre, reference)| (pre, reference, Fixture::byte_pair(Some(pre), &MERGES).tokenizer()))
         .collect();
-    proptest!(ProptestConfig::with_cases(400), |(text in text())| {
+    let check = |text: &str| {
         for (pre, reference, own) in &pairs {
-            let wanted = reference.encode(text.as_str(), false).unwrap();
-            prop_assert_eq!(own.encode(&text, Special::Ignore), wanted.get_ids(), "{}: {:?}", pre, text);
+            let wanted = reference.encode(text, false).unwrap();
+            prop_assert_eq!(own.encode(text, Special::Ignore), wanted.get_ids(), "{}: {:?}", pre, text);
         }
+        Ok(())
+    };
+    // Newer tables than those of published tokenizers move this mark before the dot.
+    check("\u{fb38}\u{16ff0}").unwrap();
+    proptest!(ProptestConfig::with_cases(400), |(text in text())| {
+        check(&text)?;
     });
 }
 

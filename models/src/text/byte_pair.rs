@@ -8,7 +8,7 @@ use super::vocabulary::{PieceKind, Vocabulary};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use unicode_normalization::{UnicodeNormalization, is_nfc};
+use unicode_normalization_alignments::{UnicodeNormalization, is_nfc};
 
 /// Encoder for `tokenizer.ggml.model = gpt2`.
 #[derive(Debug)]
@@ -69,7 +69,8 @@ impl BytePair {
     /// Appends the ids of `text`. Bytes without a piece are dropped, as the models' own tokenizers do.
     pub fn encode(&self, vocabulary: &Vocabulary, text: &str, ids: &mut Vec<u32>) {
         let normalised = match self.pre_tokenizer.normalises() && !is_nfc(text) {
-            true => Cow::Owned(text.nfc().collect::<String>()),
+            // By the tables that published tokenizers were made with: newer ones order newer marks otherwise.
+            true => Cow::Owned(text.nfc().map(|(char, _)| char).collect::<String>()),
             false => Cow::Borrowed(text),
         };
         let mut symbols = Vec::new();

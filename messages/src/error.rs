@@ -121,7 +121,9 @@ pub enum LoadError {
     },
     /// The plan exceeds the budget.
     #[error(
-        "the model needs {wanted_bytes} bytes on the gpu, {budget_bytes} are allowed: shorten the context"
+        "{} bytes are missing: the model needs {wanted_bytes} on the gpu at least, {budget_bytes} are allowed; \
+         raise the budget or shorten the context",
+        wanted_bytes.saturating_sub(*budget_bytes)
     )]
     OverBudget {
         /// Bytes of the plan.

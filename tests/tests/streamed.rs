@@ -11,6 +11,7 @@ use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::layout::{PagePlanes, ResidentFormat};
 use fanlight_messages::plan::{Budget, BufferOwner, KvFormat, PlanRequest};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::sampling::{Sampling, SamplingOptions};
 use fanlight_pager::plan_minimum;
 use fanlight_tests::rig::read_program;
 use fanlight_tests::synth::{Architecture, tiny};
@@ -28,11 +29,22 @@ fn request(len: u32, width: Width) -> Generate {
     }
 }
 
-/// What is compared of a conversation of three turns: the second goes on from the first, the third does not.
+/// What is compared of a conversation: its second turn goes on from the first, the others do not, and the last
+/// is drawn.
 async fn replies(handle: &EngineHandle, width: Width) -> Vec<(Vec<u32>, Option<u32>)> {
     let mut all = Vec::new();
-    for len in [70, 90, 3] {
-        let (ids, finished) = reply(handle, request(len, width)).await;
+    let drawn = SamplingOptions {
+        temperature: 1.0,
+        top_k: 20,
+        frequency_penalty: 0.5,
+        seed: 7,
+        ..SamplingOptions::default()
+    };
+    let sampling = Rc::new(Sampling::new(drawn).unwrap());
+    for (len, sampling) in [(70, None), (90, None), (3, None), (40, Some(sampling))] {
+        let request = request(len, width);
+        let sampling = sampling.unwrap_or_else(|| request.sampling.clone());
+        let (ids, finished) = reply(handle, Generate { sampling, ..request }).await;
         assert_eq!(ids.len(), 14);
         all.push((ids, finished.logits_hash));
     }

@@ -54,7 +54,9 @@ fn check(model: &str) {
             let budget = Budget { bytes: least + weights * percent / 100, page_bytes: PAGE_BYTES };
             let loaded = load(&handle, &bytes, Load { budget: Some(budget), ..resident.clone() }).await;
             assert!(loaded.gpu_bytes <= budget.bytes);
-            assert_eq!(loaded.plan.stream.is_none(), percent == 100);
+            // Pages cut small take a little more than the whole: one of them may be left over.
+            let streams = loaded.plan.stream.as_ref().map_or(0, |stream| stream.pages.len());
+            assert_eq!(streams <= 1, percent == 100, "{streams} pages stream at {percent} %");
             for width in [Width::Off, Width::Nodes(8)] {
                 let (ids, streamed) = reply(&handle, ask(WidthPolicy::Fixed(width))).await;
                 let (bits, wanted) = ((ids, streamed.logits_hash), (&expected, finished.logits_hash));

@@ -10,6 +10,7 @@
 //! Questions go along the solid arrows only; what goes upwards is a stream with reserved places, a latched
 //! state or a sample that may be dropped. So nothing waits in a circle.
 
+mod budget;
 mod calibrate;
 mod handle;
 mod journal;

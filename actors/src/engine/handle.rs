@@ -67,6 +67,19 @@ impl EngineHandle {
         self.engine.ask_with(request, wrap).await.map_err(load_gone)?
     }
 
+    /// Gives the loaded model another budget; its files stay open.
+    ///
+    /// # Errors
+    /// [`LoadError::OverBudget`] leaves the model as it was; after another error none is loaded.
+    pub async fn set_budget(
+        &self,
+        request: SetBudget,
+        progress: Latch<LoadProgress>,
+    ) -> Result<BudgetSet, LoadError> {
+        let wrap = |asked| EngineMail::Budget(asked, progress);
+        self.engine.ask_with(request, wrap).await.map_err(load_gone)?
+    }
+
     /// Starts a reply.
     ///
     /// # Errors

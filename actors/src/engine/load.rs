@@ -34,6 +34,8 @@ pub(super) struct LoadedModel {
     pub is_software: bool,
     /// Whether weights stream.
     pub streams: bool,
+    /// What its plan was asked for.
+    pub residency: PlanResidency,
 }
 
 impl LoadedModel {
@@ -79,7 +81,7 @@ pub(super) async fn load(
         budget: request.budget,
         cache_bytes: request.cache_bytes,
     };
-    let (ResidencyPlanned { plan, was_reduced }, placed) = place(links, residency, &progress).await?;
+    let (ResidencyPlanned { plan, was_reduced }, placed) = place(links, &residency, &progress).await?;
     let adapter = links
         .submitter
         .ask(DescribeDevice)
@@ -95,6 +97,7 @@ pub(super) async fn load(
         batch_tokens: plan.request.batch_tokens,
         is_software: adapter.is_software,
         streams: plan.stream.is_some(),
+        residency,
     };
     let answer = ModelLoaded {
         name,
@@ -112,9 +115,9 @@ pub(super) async fn load(
 
 /// Plans and places; when the device refuses the plan, the pager plans smaller ones until one fits or none is
 /// left.
-async fn place(
+pub(super) async fn place(
     links: &EngineLinks,
-    residency: PlanResidency,
+    residency: &PlanResidency,
     progress: &Latch<LoadProgress>,
 ) -> Result<(ResidencyPlanned, WeightsPlaced), LoadError> {
     let gone = |_: Gone| LoadError::EngineGone { actor: "pager" };

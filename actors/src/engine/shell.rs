@@ -34,6 +34,8 @@ use crate::telemetry::TelemetryLink;
 pub enum EngineMail {
     /// See [`Load`]; beside it the files, and where progress is latched.
     Load(Asked<Load>, Vec<NamedSource>, Latch<LoadProgress>),
+    /// See [`SetBudget`]; beside it, where progress is latched.
+    Budget(Asked<SetBudget>, Latch<LoadProgress>),
     /// See [`Generate`]; beside it, where its events go.
     Generate(Asked<Generate>, StreamSender<GenerationEvent>),
     /// See [`Cancel`].
@@ -94,7 +96,7 @@ pub struct EngineLinks {
 }
 
 /// What ended a load or a reply early; to be answered when the engine is idle.
-enum Interrupt {
+pub(super) enum Interrupt {
     Cancel(Asked<Cancel>),
     Unload(Asked<Unload>),
     /// The consumer of the reply left.
@@ -131,6 +133,7 @@ pub async fn engine(
             EngineMail::Load(asked, sources, progress) => {
                 engine.load(asked, sources, progress, &mut mailbox).await?
             }
+            EngineMail::Budget(asked, progress) => engine.set_budget(asked, progress, &mut mailbox).await?,
             EngineMail::Generate(asked, events) => engine.generate(asked, events, &mut mailbox).await?,
             EngineMail::Cancel(asked) => Some(Interrupt::Cancel(asked)),
             EngineMail::Reset(asked) => {
@@ -175,6 +178,7 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Cancel(asked)) => return Some(Interrupt::Cancel(asked)),
         Some(EngineMail::Unload(asked)) => return Some(Interrupt::Unload(asked)),
         Some(EngineMail::Load(asked, ..)) => asked.reply.send(Err(LoadError::Busy)),
+        Some(EngineMail::Budget(asked, _)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Generate(asked, _)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
@@ -187,6 +191,22 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
     None
 }
 
+/// Does something that takes long while mail is refused; an interrupt ends it.
+pub(super) async fn while_busy<T>(
+    mailbox: &mut Mailbox<EngineMail>,
+    work: impl Future<Output = T>,
+) -> Result<T, Interrupt> {
+    pin_mut!(work);
+    loop {
+        let mail = mailbox.next();
+        pin_mut!(mail);
+        match select(mail, work.as_mut()).await {
+            Either::Left((mail, _)) => refuse(mail).map_or(Ok(()), Err)?,
+            Either::Right((done, _)) => return Ok(done),
+        }
+    }
+}
+
 /// What a reply waits for.
 enum Next {
     Mail(Option<EngineMail>),
@@ -195,7 +215,7 @@ enum Next {
 }
 
 impl Engine {
-    async fn unload(&mut self) -> Result<(), LoadError> {
+    pub(super) async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
         self.is_lost = false;
         self.calibration = Calibration::default();
@@ -213,23 +233,10 @@ impl Engine {
         mailbox: &mut Mailbox<EngineMail>,
     ) -> Result<Option<Interrupt>, LoadError> {
         self.unload().await?;
-        let mut interrupt = None;
-        let loaded = {
-            let loading = load(&self.links, &asked.request, sources, progress);
-            pin_mut!(loading);
-            loop {
-                let mail = mailbox.next();
-                pin_mut!(mail);
-                match select(mail, loading.as_mut()).await {
-                    Either::Left((mail, _)) => {
-                        interrupt = refuse(mail);
-                        if interrupt.is_some() {
-                            break Err(LoadError::Cancelled);
-                        }
-                    }
-                    Either::Right((loaded, _)) => break loaded,
-                }
-            }
+        let loading = load(&self.links, &asked.request, sources, progress);
+        let (loaded, interrupt) = match while_busy(mailbox, loading).await {
+            Ok(loaded) => (loaded, None),
+            Err(interrupt) => (Err(LoadError::Cancelled), Some(interrupt)),
         };
         match loaded {
             Ok((model, answer)) => {
@@ -358,21 +365,11 @@ impl Engine {
         interrupt: &mut Option<Interrupt>,
     ) -> Result<Result<ModelRestored, GenerateError>, GenerateError> {
         let pager = self.links.pager.clone();
-        let restoring = pager.ask(RestoreModel);
-        pin_mut!(restoring);
-        let restored = loop {
-            let mail = mailbox.next();
-            pin_mut!(mail);
-            match select(mail, restoring.as_mut()).await {
-                Either::Left((mail, _)) => {
-                    *interrupt = refuse(mail);
-                    if interrupt.is_some() {
-                        break Err(LoadError::Cancelled);
-                    }
-                }
-                Either::Right((restored, _)) => {
-                    break restored.map_err(|_| GenerateError::EngineGone { actor: "pager" })?;
-                }
+        let restored = match while_busy(mailbox, pager.ask(RestoreModel)).await {
+            Ok(restored) => restored.map_err(|_| GenerateError::EngineGone { actor: "pager" })?,
+            Err(heard) => {
+                *interrupt = Some(heard);
+                Err(LoadError::Cancelled)
             }
         };
         self.is_lost = restored.is_err();

@@ -18,7 +18,7 @@ use fanlight_pager::{
 };
 
 use super::feed::Streamed;
-use super::open::open;
+use super::open::{open, read_files};
 use super::place::{gone, upload_all};
 use super::refusals::Refusals;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
@@ -213,11 +213,15 @@ async fn plan(
     let program = &model.program;
     let (plan, was_reduced) = refusals.plan(program, plan_request, &facts, request.budget);
     let plan = plan.map_err(residency_error)?;
-    let Some(file) = &model.file else { return Err(not_opened()) };
-    let stretches = join_uploads(plan_uploads(program, &plan, file).map_err(plan_error)?);
+    let file = match &model.file {
+        Some(file) => file.clone(),
+        // It was let go when the weights were placed.
+        None => Rc::new(read_files(model.sources.clone()).await?.0),
+    };
+    let stretches = join_uploads(plan_uploads(program, &plan, &file).map_err(plan_error)?);
     let table = plan.stream.as_ref().and_then(|stream| stream.gathers);
-    let rows = table.map(|table| RowPlaces::new(program, table, file)).transpose().map_err(plan_error)?;
-    let pass = plan_pass(program, &plan, file).map_err(plan_error)?;
+    let rows = table.map(|table| RowPlaces::new(program, table, &file)).transpose().map_err(plan_error)?;
+    let pass = plan_pass(program, &plan, &file).map_err(plan_error)?;
     let streamed = Streamed::new(&plan, pass, rows, request.cache_bytes);
     let ledger = Ledger::new(request.budget.map_or(u64::MAX, |budget| budget.bytes));
     let plan = Rc::new(plan);

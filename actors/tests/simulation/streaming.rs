@@ -185,6 +185,35 @@ fn a_disk_that_is_detached_ends_the_reply_and_serves_again_when_it_is_back() {
 }
 
 #[test]
+fn another_budget_takes_effect_on_the_model_that_is_loaded() {
+    with_engine(7, async |rig, _| {
+        let (least, resident) = bounds().await;
+        let progress = || Latch::new(LoadProgress::default());
+        for bytes in [Some(least), Some(least.midpoint(resident)), None, Some(least)] {
+            let budget = bytes.map(|bytes| Budget { bytes, page_bytes: PAGE_BYTES });
+            let set =
+                rig.handle.set_budget(SetBudget { budget, batch_tokens: 64 }, progress()).await.unwrap();
+            assert_eq!(set.plan.stream.is_some(), bytes.is_some());
+            assert!(bytes.is_none_or(|bytes| set.gpu_bytes <= bytes));
+            assert_eq!(rig.device.state.borrow().held_bytes, set.gpu_bytes);
+            rig.check_reply(request(&ids(70), 12)).await;
+            // Too little changes nothing.
+            let budget = Some(Budget { bytes: least - 1, page_bytes: PAGE_BYTES });
+            let error = rig.handle.set_budget(SetBudget { budget, batch_tokens: 64 }, progress()).await;
+            assert!(matches!(error, Err(LoadError::OverBudget { .. })), "{error:?}");
+            rig.check_reply(request(&ids(71), 12)).await;
+        }
+        let mut generation = rig.handle.generate(request(&ids(5), 200)).await.unwrap();
+        let busy = rig.handle.set_budget(SetBudget { budget: None, batch_tokens: 64 }, progress()).await;
+        assert_eq!(busy.unwrap_err(), LoadError::Busy);
+        collect(&mut generation).await;
+        rig.handle.unload().await.unwrap();
+        let none = rig.handle.set_budget(SetBudget { budget: None, batch_tokens: 64 }, progress()).await;
+        assert!(matches!(none, Err(LoadError::Model { .. })));
+    });
+}
+
+#[test]
 fn loading_generating_and_unloading_leaves_the_device_empty_each_time() {
     with_engine(6, async |rig, _| {
         let (least, _) = bounds().await;

@@ -67,6 +67,34 @@ impl Request for Load {
     type Reply = Result<ModelLoaded, LoadError>;
 }
 
+/// Plans the loaded model anew under another budget and places it by that plan; the files stay open, the
+/// conversation in the cache is forgotten. Served when the engine is idle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetBudget {
+    /// As in [`Load`].
+    pub budget: Option<Budget>,
+    /// As in [`Load`].
+    pub batch_tokens: u32,
+}
+
+/// The answer to [`SetBudget`]: the plan that is obeyed now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetSet {
+    /// The plan.
+    pub plan: Rc<GpuPlan>,
+    /// True when the device refused a larger one.
+    pub was_reduced: bool,
+    /// Bytes on the device.
+    pub gpu_bytes: u64,
+    /// Bytes read from the files.
+    pub read_bytes: u64,
+}
+
+impl Request for SetBudget {
+    /// A budget that does not hold the least leaves the model as it was; another failure ends it.
+    type Reply = Result<BudgetSet, LoadError>;
+}
+
 /// How far a load is; a latched state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadProgress {

@@ -1,0 +1,60 @@
+//! Another budget for the model that is loaded.
+
+use fanlight_messages::error::LoadError;
+use fanlight_messages::protocol::controller::ForgetCosts;
+use fanlight_messages::protocol::engine::{BudgetSet, LoadProgress, SetBudget};
+use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned};
+
+use super::load::place;
+use super::shell::{Engine, EngineMail, Interrupt, while_busy};
+use crate::controller::ControllerMail;
+use crate::kit::{Asked, Latch, Mailbox};
+
+impl Engine {
+    /// Plans and places the model anew. `Err` only when an actor is gone.
+    pub(super) async fn set_budget(
+        &mut self,
+        asked: Asked<SetBudget>,
+        progress: Latch<LoadProgress>,
+        mailbox: &mut Mailbox<EngineMail>,
+    ) -> Result<Option<Interrupt>, LoadError> {
+        let SetBudget { budget, batch_tokens } = asked.request;
+        let Some(model) = &self.model else {
+            let reason = "no model is loaded: load one first".into();
+            asked.reply.send(Err(LoadError::Model { reason }));
+            return Ok(None);
+        };
+        let residency = PlanResidency { budget, batch_tokens, ..model.residency.clone() };
+        let placing = place(&self.links, &residency, &progress);
+        let (placed, interrupt) = match while_busy(mailbox, placing).await {
+            Ok(placed) => (placed, None),
+            Err(interrupt) => (Err(LoadError::Cancelled), Some(interrupt)),
+        };
+        match placed {
+            Ok((ResidencyPlanned { plan, was_reduced }, placed)) => {
+                // What steps cost is another matter now, and the cache is empty.
+                let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
+                told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
+                self.journal.clear();
+                if let Some(model) = &mut self.model {
+                    model.streams = plan.stream.is_some();
+                    model.batch_tokens = plan.request.batch_tokens;
+                    model.residency = residency;
+                }
+                let (gpu_bytes, read_bytes) = (placed.peak_bytes, placed.read_bytes);
+                asked.reply.send(Ok(BudgetSet { plan, was_reduced, gpu_bytes, read_bytes }));
+            }
+            // Nothing was touched: the model runs on as it was.
+            Err(error @ (LoadError::OverBudget { .. } | LoadError::Plan { .. })) => {
+                asked.reply.send(Err(error));
+            }
+            Err(error) => {
+                let gone = matches!(error, LoadError::EngineGone { .. }).then(|| error.clone());
+                asked.reply.send(Err(error));
+                gone.map_or(Ok(()), Err)?;
+                self.unload().await?;
+            }
+        }
+        Ok(interrupt)
+    }
+}

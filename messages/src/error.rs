@@ -121,8 +121,8 @@ pub enum LoadError {
     },
     /// The plan exceeds the budget.
     #[error(
-        "{} bytes are missing: the model needs {wanted_bytes} on the gpu at least, {budget_bytes} are allowed; \
-         raise the budget or shorten the context",
+        "{} bytes are missing: the model needs {wanted_bytes} on the gpu at least, {budget_bytes} are \
+         allowed; raise the budget or shorten the context",
         wanted_bytes.saturating_sub(*budget_bytes)
     )]
     OverBudget {

@@ -29,8 +29,8 @@ fn request(len: u32, width: Width) -> Generate {
     }
 }
 
-/// What is compared of a conversation: its second turn goes on from the first, the others do not, and the last
-/// is drawn.
+/// What is compared of a conversation: its second turn goes on from the first, the others do not, and the
+/// last is drawn.
 async fn replies(handle: &EngineHandle, width: Width) -> Vec<(Vec<u32>, Option<u32>)> {
     let mut all = Vec::new();
     let drawn = SamplingOptions {

@@ -3,6 +3,7 @@
 mod memory;
 mod sampling;
 mod speculation;
+mod streaming;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -34,8 +34,8 @@ fn text(len: u32) -> Vec<u32> {
     (0..len).map(|i| (i / 60 * 7 + i % 60 * (i / 700 % 3 + 1)) % 250).collect()
 }
 
-/// Evaluating a whole long prompt takes a processor minutes, so only a stretch at each end of the cache is: the
-/// rows between are as they were created, which all ways see alike.
+/// Evaluating a whole long prompt takes a processor minutes, so only a stretch at each end of the cache is:
+/// the rows between are as they were created, which all ways see alike.
 fn check(architecture: Architecture, context: u32) {
     let mut rig = load(architecture, context);
     let prompt = text(context - 10);

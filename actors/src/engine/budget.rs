@@ -48,12 +48,7 @@ impl Engine {
             Err(error @ (LoadError::OverBudget { .. } | LoadError::Plan { .. })) => {
                 asked.reply.send(Err(error));
             }
-            Err(error) => {
-                let gone = matches!(error, LoadError::EngineGone { .. }).then(|| error.clone());
-                asked.reply.send(Err(error));
-                gone.map_or(Ok(()), Err)?;
-                self.unload().await?;
-            }
+            Err(error) => self.refuse_model(error, asked.reply).await?,
         }
         Ok(interrupt)
     }

@@ -23,7 +23,7 @@ use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
 use super::remember;
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
-use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, StreamReceiver, StreamSender};
+use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, Reply, StreamReceiver, StreamSender};
 use crate::memory::MemoryMail;
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
@@ -245,15 +245,22 @@ impl Engine {
                 self.model = Some(model);
                 asked.reply.send(Ok(answer));
             }
-            Err(error) => {
-                let gone = matches!(error, LoadError::EngineGone { .. }).then(|| error.clone());
-                asked.reply.send(Err(error));
-                gone.map_or(Ok(()), Err)?;
-                // The pager stops at its next piece; this waits for it.
-                self.unload().await?;
-            }
+            Err(error) => self.refuse_model(error, asked.reply).await?,
         }
         Ok(interrupt)
+    }
+
+    /// Answers that a model could not be placed, and lets go of it. `Err` only when an actor is gone.
+    pub(super) async fn refuse_model<T>(
+        &mut self,
+        error: LoadError,
+        reply: Reply<Result<T, LoadError>>,
+    ) -> Result<(), LoadError> {
+        let gone = matches!(error, LoadError::EngineGone { .. }).then(|| error.clone());
+        reply.send(Err(error));
+        gone.map_or(Ok(()), Err)?;
+        // The pager stops at its next piece; this waits for it.
+        self.unload().await
     }
 
     /// Generates a reply. `Err` only when an actor is gone.

@@ -7,7 +7,7 @@ use fanlight_messages::plan::{Budget, GpuPlan, PageRange, PlanRequest, StreamPla
 use fanlight_messages::program::{MatrixId, Op, Program};
 
 use crate::PlanError;
-use crate::frame::{Frame, Weights, plan_frame};
+use crate::frame::{Weights, plan_frame};
 use crate::pages::{plan_pages, repacked_bytes};
 
 /// Plans every buffer for running `program` with all weights resident.
@@ -104,7 +104,7 @@ impl Streamed {
         request: PlanRequest,
         residents: &BTreeSet<usize>,
     ) -> Result<GpuPlan, PlanError> {
-        let frame: Frame = plan_frame(program, request)?;
+        let frame = plan_frame(program, request)?;
         let streamed: Vec<usize> = self.order.iter().copied().filter(|i| !residents.contains(i)).collect();
         let slots = RING_SLOTS.min(streamed.len() as u32);
         let table_stays = self.table.is_none_or(|table| {
@@ -121,10 +121,13 @@ impl Streamed {
             pass_bytes: 0,
             gathers,
         };
+        let mut slot_of = vec![None; self.pages.len()];
+        for (k, index) in (0u32..).zip(&streamed) {
+            slot_of[*index] = Some(k % slots);
+        }
         let mut pages = Vec::with_capacity(self.pages.len());
         let mut places = vec![None; self.pages.len()];
-        for (index, page) in self.pages.iter().enumerate() {
-            let slot = streamed.iter().position(|at| *at == index).map(|k| k as u32 % slots);
+        for (index, (page, slot)) in self.pages.iter().zip(slot_of).enumerate() {
             // A table that nothing multiplies with is not on the device at all.
             if slot.is_some() || residents.contains(&index) {
                 places[index] = Some(pages.len() as u32);

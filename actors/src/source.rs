@@ -107,8 +107,13 @@ impl NamedSource {
     /// # Errors
     /// As [`read_at`](Self::read_at).
     pub async fn read_into(&self, offset: u64, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
-        self.check(offset, buffer.len() as u64)?;
-        self.source.read_into(offset, buffer).await
+        let bytes = buffer.len() as u64;
+        self.check(offset, bytes)?;
+        let filled = self.source.read_into(offset, buffer).await?;
+        if filled.len() as u64 != bytes {
+            return Err(SourceError::Short { offset, bytes, len: offset + filled.len() as u64 });
+        }
+        Ok(filled)
     }
 
     fn check(&self, offset: u64, bytes: u64) -> Result<(), SourceError> {

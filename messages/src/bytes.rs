@@ -11,6 +11,12 @@ pub struct SharedBytes {
 }
 
 impl SharedBytes {
+    /// All bytes of a buffer.
+    pub fn whole(whole: Rc<Vec<u8>>) -> Self {
+        let range = 0..whole.len();
+        Self { whole, range }
+    }
+
     /// The bytes of `whole` in `range`; `None` when they are not all there.
     pub fn new(whole: Rc<Vec<u8>>, range: Range<usize>) -> Option<Self> {
         whole.get(range.clone())?;
@@ -33,6 +39,7 @@ mod tests {
     #[test]
     fn a_part_is_what_it_says_or_none() {
         let whole = Rc::new(vec![1, 2, 3]);
+        assert_eq!(SharedBytes::whole(whole.clone())[..], [1, 2, 3]);
         let part = |range| SharedBytes::new(whole.clone(), range);
         assert_eq!(part(1..3).as_deref(), Some(&[2, 3][..]));
         assert_eq!(part(3..3).as_deref(), Some(&[][..]));

@@ -132,10 +132,8 @@ impl Feed<'_> {
     async fn hand_over(&self, index: usize, bytes: Rc<Vec<u8>>) -> Result<u64, GenerateError> {
         let upload = &self.streamed.uploads[index];
         let UploadTarget::Rows { matrix, first_row } = upload.target else { return Ok(0) };
-        let shared = SharedBytes::new(bytes.clone(), 0..upload.bytes as usize);
-        let shared = shared.ok_or_else(|| self.short(upload, bytes.len() as u64))?;
         let since_us = self.links.clock.now_us();
-        let rows = UploadMatrix { matrix, first_row, bytes: shared };
+        let rows = UploadMatrix { matrix, first_row, bytes: SharedBytes::whole(bytes.clone()) };
         self.links.submitter.ask(StreamRows { run: self.run, rows }).await.map_err(gone)??;
         // Unless the cache keeps them, the bytes are ours alone again.
         if let Ok(buffer) = Rc::try_unwrap(bytes) {
@@ -167,11 +165,6 @@ impl Feed<'_> {
         read.map_err(|error| GenerateError::Source { file: source.name.clone(), error })
     }
 
-    fn short(&self, upload: &Upload, len: u64) -> GenerateError {
-        let error = SourceError::Short { offset: upload.offset, bytes: upload.bytes, len };
-        GenerateError::Source { file: format!("part {} of the model", upload.shard + 1), error }
-    }
-
     /// Embedding rows, for every pass that wants some.
     async fn rows(&self, demands: &mut StreamReceiver<Demand>) -> Result<(), GenerateError> {
         while let Some(demand) = demands.next().await {
@@ -187,8 +180,7 @@ impl Feed<'_> {
             while let Some(row) = reads.next().await {
                 bytes.extend_from_slice(&row?);
             }
-            let len = bytes.len();
-            let Some(bytes) = SharedBytes::new(Rc::new(bytes), 0..len) else { continue };
+            let bytes = SharedBytes::whole(Rc::new(bytes));
             self.links.submitter.ask(GatherRows { run: self.run, bytes }).await.map_err(gone)??;
         }
         Ok(())

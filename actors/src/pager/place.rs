@@ -74,9 +74,8 @@ async fn read(
     })?;
     // At most `LANDING_BYTES`: stretches are joined up to that, and uploads are cut to less.
     buffer.resize(stretch.bytes as usize, 0);
-    let read = source.read_at(stretch.offset, &mut buffer).await;
-    read.map_err(|error| LoadError::Source { file: source.name.clone(), error })?;
-    Ok(buffer)
+    let read = source.read_into(stretch.offset, buffer).await;
+    read.map_err(|error| LoadError::Source { file: source.name.clone(), error })
 }
 
 /// An upload's part of what was read.

@@ -103,7 +103,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
         starved_us: 0,
         reported_us: now_us,
     };
-    run.demand(Demand::Pages { from: run.model.arriving_page() })?;
+    run.demand(Demand::Pages { from: run.model.arriving_page() });
     loop {
         run.go_on().await?;
         if run.is_over() {
@@ -119,7 +119,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
                 }
             }
             Next::Tokens(tokens) => {
-                run.demand(Demand::Rows(tokens?))?;
+                run.demand(Demand::Rows(tokens?));
                 run.stage = Stage::Gathering;
             }
             Next::Report(report) => run.complete(report?),
@@ -140,14 +140,12 @@ impl<M: StreamedModel> Run<'_, M> {
         }
     }
 
-    fn demand(&self, demand: Demand) -> Result<(), DeviceError> {
-        let Some(place) = self.told.demands.try_reserve() else {
-            // Never full: there is one such demand per pass. The reader left because reading failed, and the
-            // end of the run is on its way.
-            return Ok(());
-        };
-        place.send(demand);
-        Ok(())
+    /// Asks the pager. There is always room: the pass waits for what it demands.
+    fn demand(&self, demand: Demand) {
+        // A reader that left could not read; the end of the run is on its way.
+        if let Some(place) = self.told.demands.try_reserve() {
+            place.send(demand);
+        }
     }
 
     /// Does what needs no waiting but for the device.
@@ -234,16 +232,14 @@ impl<M: StreamedModel> Run<'_, M> {
         };
         self.piece = Some((piece, (width, is_new), permit));
         match tokens {
-            _ if !gathers => self.start_pass(),
+            _ if !gathers => self.start_pass()?,
             Some(tokens) => {
                 self.stage = Stage::Gathering;
-                self.demand(Demand::Rows(tokens))
+                self.demand(Demand::Rows(tokens));
             }
-            None => {
-                self.stage = Stage::Drafting(self.model.draft(width)?.boxed_local());
-                Ok(())
-            }
+            None => self.stage = Stage::Drafting(self.model.draft(width)?.boxed_local()),
         }
+        Ok(())
     }
 
     fn start_pass(&mut self) -> Result<(), DeviceError> {

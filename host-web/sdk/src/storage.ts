@@ -18,6 +18,12 @@ interface SyncHandle {
   close(): void;
 }
 
+/** The open files of what is kept. */
+interface Handles {
+  data: SyncHandle;
+  hashes: SyncHandle;
+}
+
 interface FileHandle extends FileSystemFileHandle {
   createSyncAccessHandle(): Promise<SyncHandle>;
 }
@@ -84,7 +90,9 @@ async function writeWhole(folder: FileSystemDirectoryHandle, name: string, text:
 /** A file that is kept, or a part of one. */
 class Kept implements StoredFile {
   isComplete = false;
-  private open: { data: SyncHandle; hashes: SyncHandle } | null = null;
+  private open: Handles | null = null;
+  /** The opening under way: a second handle of a file is refused, so everyone waits for the one. */
+  private opening: Promise<Handles> | null = null;
   private present = new Set<number>();
   /** False once it could not be written. */
   private isWritable = true;
@@ -123,18 +131,23 @@ class Kept implements StoredFile {
   }
 
   /** Opens the files, if they are not open, and learns which chunks are there. */
-  async wake(): Promise<{ data: SyncHandle; hashes: SyncHandle }> {
+  async wake(): Promise<Handles> {
     if (this.open) return this.open;
+    this.opening ??= this.openFiles().finally(() => {
+      this.opening = null;
+    });
+    return await this.opening;
+  }
+
+  private async openFiles(): Promise<Handles> {
     const data = await handle(this.folder, "data");
-    try {
-      const hashes = await handle(this.folder, "hashes");
-      this.open = { data, hashes };
-    } catch (error) {
+    const hashes = await handle(this.folder, "hashes").catch((error: unknown) => {
       data.close();
       throw error;
-    }
+    });
+    this.open = { data, hashes };
     const all = new Uint8Array(this.chunkCount * HASH_BYTES);
-    this.open.hashes.read(all, { at: 0 });
+    hashes.read(all, { at: 0 });
     this.present = new Set();
     for (let index = 0; index < this.chunkCount; index += 1) {
       const hash = all.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
@@ -142,8 +155,8 @@ class Kept implements StoredFile {
     }
     const isMarked = await hasFile(this.folder, "complete");
     this.isComplete =
-      isMarked && this.present.size === this.chunkCount && this.open.data.getSize() === this.about.length;
-    return this.open;
+      isMarked && this.present.size === this.chunkCount && data.getSize() === this.about.length;
+    return { data, hashes };
   }
 
   /** Closes the files: others may open them. */

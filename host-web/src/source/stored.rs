@@ -123,8 +123,7 @@ impl StoredSource {
 
     async fn fetch(&self, index: u32, offset: u64, len: u64) -> Result<Uint8Array, SourceError> {
         let failed = |reason| SourceError::Failed { offset, bytes: len, reason };
-        // Taken out while it is asked: nothing else reads this source meanwhile, and if it did, it would open
-        // another connection.
+        // Taken out while it is asked: a read ahead that fetches meanwhile opens another connection.
         let taken = self.server.take();
         let server = match taken {
             Some(server) => server,

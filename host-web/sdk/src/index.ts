@@ -1,12 +1,20 @@
 // The public interface of the package.
 
 export { Fanlight } from "./engine.js";
-export type { CreateOptions, EngineEvent, EngineStats, LoadOptions } from "./engine.js";
+export type { CreateOptions, EngineEvent, EngineStats, FollowOptions, LoadOptions } from "./engine.js";
 export { FanlightError } from "./errors.js";
 export type { FanlightErrorCode, MissingGpu } from "./errors.js";
 export { Generation } from "./generation.js";
 export type { FinishReason, GenerationEvent, GenerationStats } from "./generation.js";
-export type { Inspection, LoadProgress, ModelDescription, ModelInfo, ModelOptions, Plan } from "./info.js";
+export type {
+  BudgetOptions,
+  Inspection,
+  LoadProgress,
+  ModelDescription,
+  ModelInfo,
+  ModelOptions,
+  Plan,
+} from "./info.js";
 export type {
   ChatCompletion,
   ChatCompletionChunk,

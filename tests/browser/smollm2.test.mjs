@@ -56,6 +56,7 @@ test("e01: a load that was cut off goes on, and smollm2 then continues as the re
   on.server.requests.length = 0;
 
   const visit = await SdkVisit.open(on, { context });
+  visit.how = { contextLength: 512 };
   const [partial] = await visit.run(() => engine.stored());
   assert.ok(!partial.isComplete && partial.keptBytes > size / 4, `${partial.keptBytes} bytes were kept`);
   const { value, message } = await visit.load(url);

@@ -2,7 +2,8 @@
 // frames of the page take while the model decodes.
 //
 //   node tests/browser/bench/frames.mjs --model FILE [--json] [--chromium PATH] [--flags "…"]
-//     [--seconds N] [--tokens N] [--context N] [--budget-mib N] [--by url|file]
+//     [--seconds N] [--tokens N] [--prompt-tokens N] [--context N] [--budget-mib N] [--by url|file]
+//     [--no-frames]
 //
 // Needs what `make web` has built in host-web/sdk/dist, and host-web/node_modules/playwright-core. Without
 // --flags (or FANLIGHT_BROWSER_FLAGS) the processor computes.
@@ -19,8 +20,6 @@ import { launchLasting, PATIENCE_MS, SDK } from "../harness.mjs";
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 /** Repeated until a prompt is long enough; harmless to every tokenizer. */
 const SENTENCE = "The keeper of the lighthouse wrote a letter to the sea, and the sea answered. ";
-/** Tokens of the prompt whose evaluation is timed: a batch of the engine's. */
-const PROMPT_TOKENS = 512;
 
 const { values: options } = parseArgs({
   options: {
@@ -30,9 +29,12 @@ const { values: options } = parseArgs({
     flags: { type: "string" },
     seconds: { type: "string", default: "5" },
     tokens: { type: "string", default: "128" },
+    // A batch of the engine's.
+    "prompt-tokens": { type: "string", default: "512" },
     context: { type: "string", default: "4096" },
     "budget-mib": { type: "string" },
     by: { type: "string", default: "url" },
+    "no-frames": { type: "boolean", default: false },
   },
 });
 
@@ -78,18 +80,19 @@ async function measure(context, origin) {
   const how = { contextLength: whole("context"), ...budget, cache: "none" };
   const { info, seconds, phases } = await page.evaluate(([from, by]) => bench.load(from, by), [url, how]);
   const reply = (prompt, by) => page.evaluate(([text, how]) => bench.reply(text, how), [prompt, by]);
-  const long = await promptOf(page, Math.min(PROMPT_TOKENS, whole("context") / 2));
+  const long = await promptOf(page, Math.min(whole("prompt-tokens"), whole("context") / 2));
   const tokens = whole("tokens");
   // Once for what is compiled on the way, once to be timed.
   await reply("The sea", { maxTokens: 2 });
   const { prefillMs, promptTokens, reusedTokens } = await reply(long, { maxTokens: 1 });
   const decode = {};
   for (const width of ["off", "auto"]) {
-    const { tokensPerSecond, tokensPerStep } = await reply(SENTENCE, { maxTokens: tokens, width });
-    decode[width] = { tokensPerSecond, tokensPerStep };
+    const { tokensPerSecond, tokensPerStep, firstTokenMs } =
+      await reply(SENTENCE, { maxTokens: tokens, width });
+    decode[width] = { tokensPerSecond, tokensPerStep, firstTokenMs };
   }
   const frames = [];
-  for (const [name, by] of CASES) {
+  for (const [name, by] of options["no-frames"] ? [] : CASES) {
     const decoding = by && { ...by, maxTokens: whole("context") - 512 };
     const args = [decoding, SENTENCE, whole("seconds")];
     frames.push({ name, ...(await page.evaluate((all) => bench.frames(...all), args)) });
@@ -132,9 +135,11 @@ function show({ machine, model, load, prefill, decode, frames, warm }) {
   if (warm) {
     console.log(`first token of a second visit: ${warm.tokenMs.toFixed(0)} ms ${JSON.stringify(warm)}`);
   }
-  console.log(`\n${"frames beside".padEnd(24)}   p50 ms   p99 ms   max ms tokens/s`);
-  for (const { name, p50Ms, p99Ms, maxMs, tokensPerSecond } of frames)
-    console.log(`${name.padEnd(24)}${of(p50Ms)}${of(p99Ms)}${of(maxMs)}${of(tokensPerSecond)}`);
+  console.log(`\n${"frames beside".padEnd(24)}   p50 ms   p99 ms   max ms  frames  missed tokens/s`);
+  for (const { name, frames: drawn, missed, p50Ms, p99Ms, maxMs, tokensPerSecond } of frames) {
+    const counts = `${String(drawn).padStart(8)}${String(missed).padStart(8)}`;
+    console.log(`${name.padEnd(24)}${of(p50Ms)}${of(p99Ms)}${of(maxMs)}${counts}${of(tokensPerSecond)}`);
+  }
 }
 
 if (!options.model) throw new Error("--model FILE is missing");

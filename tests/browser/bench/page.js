@@ -47,21 +47,27 @@ class Scene {
 
   /**
    * Draws a frame every 16.7 ms until `over` resolves; milliseconds from when each was due until it was
-   * drawn. A frame that is due while another is drawn waits for it, as in a page.
+   * drawn. Frames that are due while another is drawn are missed, as in a page.
    */
   async run(over) {
     const latencies = [];
+    let missed = 0;
     let isOver = false;
     void over.finally(() => {
       isOver = true;
     });
-    for (let due = performance.now(); !isOver; due += FRAME_MS) {
+    let due = performance.now();
+    while (!isOver) {
       const early = due - performance.now();
       if (early > 0) await new Promise((passed) => setTimeout(passed, early));
       await this.draw();
-      latencies.push(performance.now() - due);
+      const latency = performance.now() - due;
+      latencies.push(latency);
+      const gone = Math.max(1, Math.ceil(latency / FRAME_MS));
+      missed += gone - 1;
+      due += gone * FRAME_MS;
     }
-    return latencies;
+    return { latencies, missed };
   }
 }
 
@@ -125,10 +131,10 @@ async function frames(options, prompt, seconds) {
     over = Promise.race([reading, over]).then(() => generation.stop());
     over = Promise.all([over, reading]);
   }
-  const latencies = await scene.run(over);
+  const { latencies, missed } = await scene.run(over);
   const [p50Ms, p99Ms, maxMs] = [0.5, 0.99, 1].map((part) => quantile(latencies, part));
   const tokensPerSecond = options ? tokens / elapsed : null;
-  return { frames: latencies.length, p50Ms, p99Ms, maxMs, tokensPerSecond };
+  return { frames: latencies.length, missed, p50Ms, p99Ms, maxMs, tokensPerSecond };
 }
 
 globalThis.bench = {

@@ -157,13 +157,18 @@ test("e09: replies asked for at once wait for each other and do not mix", async 
     const ask = (content) => engine.generate([{ role: "user", content }], { maxTokens: 12 }).text();
     const apart = [await ask("one"), await ask("two"), await ask("three")];
     const together = await Promise.all([ask("one"), ask("two"), ask("three")]);
-    // Where a model is being loaded there is none.
-    const loading = engine.load(from, { contextLength: 512 });
-    const early = await outcome(ask("four"));
+    // A load in between takes its turn, too; once it has begun, there is no model until it ends.
+    const loading = engine.load(from, { contextLength: 256 });
+    const before = ask("one");
+    await new Promise((passed) => setTimeout(passed));
+    const meanwhile = (await outcome(ask("two"))).code;
+    const between = [await before, meanwhile];
     await loading;
-    return { apart, together, early: early.code };
+    between.push(await ask("three"));
+    await engine.load(from, { contextLength: 512 });
+    return { apart, together, between };
   }, url);
-  assert.equal(found.early, "no-model");
+  assert.deepEqual(found.between, [found.apart[0], "no-model", found.apart[2]]);
   assert.deepEqual(found.together, found.apart);
 });
 

@@ -16,6 +16,7 @@ mod handle;
 mod journal;
 mod load;
 mod prompt;
+mod quarantine;
 mod remember;
 mod reply;
 mod run;
@@ -23,7 +24,6 @@ mod shell;
 
 use std::rc::Rc;
 
-use fanlight_messages::draft::Width;
 use fanlight_messages::limits::{
     ENGINE_CONTROL, ENGINE_INBOX, MEMORY_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL,
     SUBMITTER_INBOX,
@@ -56,7 +56,7 @@ pub fn start_engine_with<B: Backend>(
     clock: Clock,
     storage: impl MemoryStorage,
 ) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
+    let plan = Latch::new(PlanChosen::default());
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };

@@ -180,10 +180,10 @@ impl Engine {
         {
             self.loaded.replace(None);
         }
-        let BudgetSet { plan, was_reduced, gpu_bytes, read_bytes } =
+        let BudgetSet { plan, was_reduced, gpu_bytes, read_bytes, quarantined } =
             set.map_err(|error| self.failed(error.into()))?;
         let Some((head, loaded)) = self.loaded.take() else { return Err(self.failed(no_model())) };
-        let loaded = ModelLoaded { plan, was_reduced, gpu_bytes, read_bytes, ..loaded };
+        let loaded = ModelLoaded { plan, was_reduced, gpu_bytes, read_bytes, quarantined, ..loaded };
         self.recall_costs(&loaded).await;
         let card = ModelCard::new(&head, &loaded);
         self.loaded.replace(Some((head, loaded)));

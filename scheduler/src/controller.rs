@@ -125,7 +125,7 @@ impl Controller {
 
     /// A window that would measure what is not known yet and may matter; `None` when there is none.
     pub fn measurement(&self) -> Option<PlanChosen> {
-        self.costs.unmeasured().map(|(width, steps)| PlanChosen { width, steps, gap_us: 0 })
+        self.costs.unmeasured().map(|(width, steps)| PlanChosen { width, steps, ..PlanChosen::default() })
     }
 
     /// The costs as a record for `key`, which names adapter, model and build; `None` before any was measured.
@@ -190,7 +190,7 @@ impl Controller {
             WidthPolicy::Fixed(width) => (width, self.steps(width)),
             WidthPolicy::Auto { .. } => self.choose(),
         };
-        PlanChosen { width, steps, gap_us: self.gap_us(width, steps) }
+        PlanChosen { width, steps, gap_us: self.gap_us(width, steps), cap_us: self.window_us_max as u64 }
     }
 
     /// How long the device is left alone after a window, so that of each frame windows take their budget.
@@ -201,8 +201,8 @@ impl Controller {
         ((window_us * rest) as u64).min(FRAME_US)
     }
 
-    /// Windows within the cap, and what a step costs in each. A window of one step is always among them: a
-    /// smaller submission would need the layers split.
+    /// Windows within the cap, and what a step costs in each. A window of one step is always among them: the
+    /// submitter splits it between layers.
     fn windows(&self, width: Width) -> impl Iterator<Item = (u32, f64)> {
         let most = self.window_steps.unwrap_or(WINDOW_STEPS_MAX);
         WINDOWS.into_iter().filter(move |steps| *steps <= most).filter_map(move |steps| {

@@ -16,6 +16,7 @@ use fanlight_models::gguf::ModelFile;
 use fanlight_models::text::Tokenizer;
 use fanlight_models::text::template::ChatTemplate;
 
+use super::quarantine::Quarantine;
 use super::shell::EngineLinks;
 use crate::kit::{Gone, Latch, stream};
 use crate::pager::PagerMail;
@@ -36,6 +37,8 @@ pub(super) struct LoadedModel {
     pub streams: bool,
     /// What its plan was asked for.
     pub residency: PlanResidency,
+    /// What it must not use on this device.
+    pub quarantine: Quarantine,
 }
 
 impl LoadedModel {
@@ -98,6 +101,7 @@ pub(super) async fn load(
         is_software: adapter.is_software,
         streams: plan.stream.is_some(),
         residency,
+        quarantine: Quarantine::new(placed.quarantined.as_ref()),
     };
     let answer = ModelLoaded {
         name,
@@ -109,6 +113,7 @@ pub(super) async fn load(
         read_bytes: placed.read_bytes,
         plan,
         was_reduced,
+        quarantined: placed.quarantined,
     };
     Ok((model, answer))
 }

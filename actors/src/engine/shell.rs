@@ -4,6 +4,7 @@
 use futures::future::{Either, select};
 use futures::pin_mut;
 
+use fanlight_messages::device::Quarantined;
 use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::limits::RESUMES_MAX;
@@ -20,6 +21,7 @@ use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
+use super::quarantine::Quarantine;
 use super::remember;
 use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
@@ -301,7 +303,8 @@ impl Engine {
         let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
         asked.reply.send(Ok(started));
         let mut reply = ReplyCore::new(&prepared, &request.stop);
-        let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
+        let mut telling =
+            Telling { host, notices, interrupt: None, first_token_us: None, quarantined: Vec::new() };
         let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
         if let Some(told_us) = telling.first_token_us {
             let (tokens, first_token_us) = (reply.shown_tokens(), told_us.saturating_sub(started_us));
@@ -318,6 +321,7 @@ impl Engine {
         let mut end = reply.finish(result, &mut self.journal);
         if let GenerationEvent::Finished(finished) = &mut end {
             finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
+            finished.quarantined = telling.quarantined;
         }
         last.send(end);
         Ok(telling.interrupt)
@@ -338,7 +342,10 @@ impl Engine {
         loop {
             let (mut events, answer) = self.begin(&run, request).await?;
             self.follow(reply, &mut events, telling, mailbox).await?;
-            let result = answer.wait().await?;
+            let result = answer.wait().await?.map(|over| {
+                self.quarantine(&over.quarantined);
+                telling.quarantined.extend(over.quarantined);
+            });
             let Err(GenerateError::Device(DeviceError::Lost { .. })) = &result else { return Ok(result) };
             // The submitter has dropped what was on the device.
             self.is_lost = true;
@@ -349,7 +356,7 @@ impl Engine {
             }
             resumes += 1;
             match self.restore(mailbox, &mut telling.interrupt).await? {
-                Ok(ModelRestored { same_adapter, adapter }) => {
+                Ok(ModelRestored { same_adapter, adapter, .. }) => {
                     if let Some(place) = telling.notices.pop() {
                         place.send(GenerationEvent::Resumed { same_adapter, adapter });
                     }
@@ -360,7 +367,8 @@ impl Engine {
                 }
                 Err(error) => return Ok(Err(error)),
             }
-            run = PreparedReply { prompt, base: 0, setup: rest, ..run };
+            let chunk_tokens = self.chunk_tokens(run.chunk_tokens);
+            run = PreparedReply { prompt, base: 0, setup: rest, chunk_tokens, ..run };
         }
     }
 
@@ -380,6 +388,9 @@ impl Engine {
             }
         };
         self.is_lost = restored.is_err();
+        if let (Ok(restored), Some(model)) = (&restored, &mut self.model) {
+            model.quarantine = Quarantine::new(restored.quarantined.as_ref());
+        }
         Ok(restored.map_err(|error| {
             let reason = format!("it did not come back: {error}");
             GenerateError::Device(DeviceError::Lost { reason })
@@ -438,6 +449,8 @@ struct Telling {
     interrupt: Option<Interrupt>,
     /// When the first token was shown.
     first_token_us: Option<u64>,
+    /// What the runs of the reply found.
+    quarantined: Vec<Quarantined>,
 }
 
 /// Waits for mail, for the host to leave, or for room at the host and then an event of the run.

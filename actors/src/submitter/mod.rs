@@ -2,9 +2,11 @@
 //! where weights stream.
 
 mod core;
+mod pace;
 mod run;
 mod shell;
 mod streamed;
+mod widths;
 
 pub use core::{Done, RunCore, Submission};
 pub use shell::{SubmitterLinks, SubmitterMail, submitter};

@@ -10,11 +10,13 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
-use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent};
+use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunOver};
 use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
+use super::pace::Pace;
 use super::shell::{SubmitterLinks, SubmitterMail};
+use super::widths::Widths;
 use crate::backend::BackendModel;
 use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 
@@ -46,9 +48,12 @@ pub(super) async fn run<M: BackendModel>(
     events: &StreamSender<RunEvent>,
     mailbox: &mut Mailbox<SubmitterMail>,
     links: &SubmitterLinks,
+    pace: &mut Pace,
     mut control: impl FnMut(SubmitterMail) -> bool,
-) -> Result<(), DeviceError> {
-    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else { return Ok(()) };
+) -> Result<RunOver, DeviceError> {
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else {
+        return Ok(RunOver::default());
+    };
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -61,15 +66,17 @@ pub(super) async fn run<M: BackendModel>(
             .then(|| events.try_reserve())
             .flatten()
         {
-            let submitted = submit(model, begin, &mut core, &mut widths, links, permit, &mut in_flight).await;
-            if let Err(error) = submitted {
-                failure.get_or_insert(error);
-                core.stop();
-                break;
+            match submit(model, begin, &mut core, &mut widths, links, pace).await {
+                Ok(submitted) => track(&mut in_flight, submitted, permit, links),
+                Err(error) => {
+                    fail(&mut failure, &mut core, error);
+                    break;
+                }
             }
         }
         if in_flight.is_empty() && (failure.is_some() || core.is_over()) {
-            return failure.map_or(Ok(()), Err);
+            let over = RunOver { quarantined: widths.quarantined() };
+            return failure.map_or(Ok(over), Err);
         }
         let rest_us = may_submit(&core, &in_flight, completed_us, links);
         match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
@@ -89,7 +96,7 @@ pub(super) async fn run<M: BackendModel>(
                 let Some(done) = in_flight.pop_front() else { continue };
                 match result {
                     Ok(report) if failure.is_none() => {
-                        complete(&mut core, done, report, &mut completed_us, links);
+                        complete(&mut core, done, report, &mut completed_us, links, pace);
                         if core.wants_submission() {
                             // The controller hears of it before the next window takes its plan.
                             yield_now().await;
@@ -100,14 +107,17 @@ pub(super) async fn run<M: BackendModel>(
                         }
                     }
                     Ok(_) => {}
-                    Err(error) => {
-                        failure.get_or_insert(error);
-                        core.stop();
-                    }
+                    Err(error) => fail(&mut failure, &mut core, error),
                 }
             }
         }
     }
+}
+
+/// The first failure ends the run; what is in flight still lands.
+fn fail(failure: &mut Option<DeviceError>, core: &mut RunCore, error: DeviceError) {
+    failure.get_or_insert(error);
+    core.stop();
 }
 
 /// Compiles what the first step needs. Nothing runs meanwhile, and an end is heard between two pipelines:
@@ -118,14 +128,15 @@ async fn prepare<M: BackendModel>(
     mailbox: &mut Mailbox<SubmitterMail>,
     control: &mut impl FnMut(SubmitterMail) -> bool,
 ) -> Result<Option<Widths>, DeviceError> {
-    let first = begin.width.limit(Width::Off);
-    while first != Width::Off && !model.prepare_next(first).await? {
+    let (first, mut widths) = (begin.width.limit(Width::Off), Widths::new());
+    while !widths.is_settled(first) {
+        widths.advance(model, first).await?;
         if is_stopped(mailbox, control) {
             return Ok(None);
         }
     }
-    model.prepare(first, &begin.setup.sampling).await?;
-    Ok((!is_stopped(mailbox, control)).then(|| Widths::new(first)))
+    model.prepare_sampling(&begin.setup.sampling).await?;
+    Ok((!is_stopped(mailbox, control)).then_some(widths))
 }
 
 /// Tells what came of the oldest submission.
@@ -135,6 +146,7 @@ fn complete(
     report: WindowReport,
     completed_us: &mut u64,
     links: &SubmitterLinks,
+    pace: &mut Pace,
 ) {
     let InFlight { width, is_disturbed, permit, submitted_us, .. } = done;
     let now_us = links.clock.now_us();
@@ -142,6 +154,14 @@ fn complete(
     let elapsed_us = now_us.saturating_sub(submitted_us.max(*completed_us));
     *completed_us = now_us;
     if let Some(told) = core.complete(report, elapsed_us) {
+        match &told.event {
+            RunEvent::PromptEvaluated { tokens, .. } => pace.prompt(*tokens, elapsed_us),
+            // Steps after the end take no time.
+            RunEvent::WindowCompleted { steps, .. } if !told.has_ended => {
+                pace.window(width, *steps, elapsed_us);
+            }
+            RunEvent::WindowCompleted { .. } | RunEvent::PassAdvanced { .. } => {}
+        }
         tell(told, elapsed_us, links, (width, is_disturbed, permit));
     }
 }
@@ -155,88 +175,51 @@ fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(Sub
     is_stopped
 }
 
-/// Which widths a run may use by now.
-pub(super) struct Widths {
-    ready: Vec<Width>,
-    /// The one whose pipelines are being compiled.
-    awaited: Option<Width>,
-    last: Width,
+/// What was just submitted.
+struct Submitted {
+    report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
+    width: Width,
+    has_compiled: bool,
 }
 
-impl Widths {
-    /// Only `first` has been prepared.
-    pub(super) fn new(first: Width) -> Self {
-        Self { ready: vec![first], awaited: None, last: first }
-    }
-
-    /// The planned width, all of whose pipelines are compiled first where that is new; true says that some
-    /// were.
-    pub(super) async fn whole<M: BackendModel>(
-        &mut self,
-        model: &mut M,
-        planned: Width,
-    ) -> Result<(Width, bool), DeviceError> {
-        let is_new = !self.ready.contains(&planned);
-        if is_new {
-            while !model.prepare_next(planned).await? {}
-            self.ready.push(planned);
-        }
-        Ok((planned, is_new))
-    }
-
-    /// The width of the next window: the planned one where it is ready. Else the last one again, and one of
-    /// the missing pipelines is compiled while the device has windows to work on; true says that it was.
-    async fn next<M: BackendModel>(
-        &mut self,
-        model: &mut M,
-        planned: Width,
-    ) -> Result<(Width, bool), DeviceError> {
-        if !self.ready.contains(&planned) {
-            self.awaited.get_or_insert(planned);
-        }
-        let mut has_compiled = false;
-        if let Some(width) = self.awaited {
-            has_compiled = !model.prepare_next(width).await?;
-            if !has_compiled {
-                self.ready.push(width);
-                self.awaited = None;
-            }
-        }
-        if self.ready.contains(&planned) {
-            self.last = planned;
-        }
-        Ok((self.last, has_compiled))
-    }
-}
-
-/// Submits the next piece; `permit` is its place in the stream.
+/// Submits the next piece, split where it would keep the device for too long.
 async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     core: &mut RunCore,
     widths: &mut Widths,
     links: &SubmitterLinks,
-    permit: Permit<RunEvent>,
-    in_flight: &mut VecDeque<InFlight>,
-) -> Result<(), DeviceError> {
+    pace: &Pace,
+) -> Result<Option<Submitted>, DeviceError> {
     let plan = links.plan.get();
-    let (report, width, is_disturbed) = match core.next_submission(plan.steps) {
+    Ok(match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
-            let report = model.prefill(base, &begin.tokens[range], choose)?;
-            (report.boxed_local(), Width::Off, false)
+            let parts = pace.prompt_parts(range.len(), plan.cap_us);
+            let report = model.prefill(base, &begin.tokens[range], choose, parts)?;
+            Some(Submitted { report: report.boxed_local(), width: Width::Off, has_compiled: false })
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
             let (width, has_compiled) = widths.next(model, planned).await?;
-            (model.window(steps, width)?.boxed_local(), width, has_compiled)
+            let report = model.window(steps, width, pace.step_parts(width, plan.cap_us))?;
+            Some(Submitted { report: report.boxed_local(), width, has_compiled })
         }
-        None => return Ok(()),
-    };
-    in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
+        None => None,
+    })
+}
+
+/// Awaits its report behind those of what is in flight; `permit` is its place in the stream.
+fn track(
+    in_flight: &mut VecDeque<InFlight>,
+    submitted: Option<Submitted>,
+    permit: Permit<RunEvent>,
+    links: &SubmitterLinks,
+) {
+    let Some(Submitted { report, width, has_compiled }) = submitted else { return };
+    in_flight.iter_mut().for_each(|window| window.is_disturbed |= has_compiled);
     let submitted_us = links.clock.now_us();
-    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed });
-    Ok(())
+    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed: has_compiled });
 }
 
 /// In how many microseconds something may be submitted; `None` when first something else must happen. Where

@@ -11,6 +11,7 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::pace::Pace;
 use super::run::run;
 use super::streamed::{Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
@@ -114,7 +115,7 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                asked.reply.send(created.map(|on_device| model = Some(Placed { on_device, plan })));
+                asked.reply.send(created.map(|on_device| model = Some(Placed::new(on_device, plan))));
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -146,7 +147,7 @@ pub async fn submitter<B: Backend>(
                 let result = match &mut model {
                     None => Err(DeviceError::NoModel),
                     // Its end came first.
-                    Some(_) if asked.request.run <= ended => Ok(()),
+                    Some(_) if asked.request.run <= ended => Ok(RunOver::default()),
                     Some(model) => {
                         let current = asked.request.run;
                         let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
@@ -175,9 +176,14 @@ pub async fn submitter<B: Backend>(
 struct Placed<M> {
     on_device: M,
     plan: Rc<GpuPlan>,
+    pace: Pace,
 }
 
 impl<M: BackendModel> Placed<M> {
+    fn new(on_device: M, plan: Rc<GpuPlan>) -> Self {
+        Self { on_device, plan, pace: Pace::default() }
+    }
+
     fn upload_vector(&mut self, request: &UploadVector) -> Result<(), DeviceError> {
         let UploadVector { vector, element_offset, values } = request;
         self.on_device.upload_vector(*vector, *element_offset, values)
@@ -192,9 +198,9 @@ impl<M: BackendModel> Placed<M> {
         mailbox: &mut Mailbox<SubmitterMail>,
         links: &SubmitterLinks,
         control: impl FnMut(SubmitterMail) -> bool,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<RunOver, DeviceError> {
         let Some(demands) = demands else {
-            return run(&mut self.on_device, request, events, mailbox, links, control).await;
+            return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
         };
         let told = Told { events: events.clone(), demands };
         let model = self.on_device.streamed()?;

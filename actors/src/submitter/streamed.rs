@@ -10,12 +10,15 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::PASS_REPORT_US;
 use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::protocol::submitter::{BeginDecode, Demand, GatherRows, RunEvent, StreamRows};
+use fanlight_messages::protocol::submitter::{
+    BeginDecode, Demand, GatherRows, RunEvent, RunOver, StreamRows,
+};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
 use super::core::{RunCore, Submission};
-use super::run::{Widths, tell};
+use super::run::tell;
 use super::shell::{SubmitterLinks, SubmitterMail};
+use super::widths::Widths;
 use crate::backend::StreamedModel;
 use crate::kit::{Asked, Mailbox, Permit, StreamSender};
 
@@ -79,9 +82,8 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     mailbox: &mut Mailbox<SubmitterMail>,
     links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
-) -> Result<(), DeviceError> {
-    let first = begin.width.limit(Width::Off);
-    model.prepare(first, &begin.setup.sampling).await?;
+) -> Result<RunOver, DeviceError> {
+    model.prepare_sampling(&begin.setup.sampling).await?;
     model.begin(&begin.setup)?;
     // Nothing may be submitted ahead of a pass: the next one waits for the same pages.
     let core = RunCore::new(&BeginDecode { windows_in_flight: 1, ..begin.clone() });
@@ -94,7 +96,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
         links,
         core,
         stage: Stage::Idle,
-        widths: Widths::new(first),
+        widths: Widths::new(),
         piece: None,
         waiting: None,
         is_runnable: false,
@@ -107,10 +109,10 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     loop {
         run.go_on().await?;
         if run.is_over() {
-            return Ok(());
+            return Ok(run.over());
         }
         match run.next(mailbox).await {
-            Next::Mail(None) => return Ok(()),
+            Next::Mail(None) => return Ok(run.over()),
             Next::Mail(Some(SubmitterMail::Stream(asked))) => run.receive(asked),
             Next::Mail(Some(SubmitterMail::Gather(asked))) => run.gather(asked).await?,
             Next::Mail(Some(mail)) => {
@@ -125,12 +127,16 @@ pub(super) async fn run_streamed<M: StreamedModel>(
             Next::Report(report) => run.complete(report?),
             Next::Place(Some(permit)) => run.start(permit).await?,
             // The engine is gone, and with it every use of the run.
-            Next::Place(None) => return Ok(()),
+            Next::Place(None) => return Ok(run.over()),
         }
     }
 }
 
 impl<M: StreamedModel> Run<'_, M> {
+    fn over(self) -> RunOver {
+        RunOver { quarantined: self.widths.quarantined() }
+    }
+
     fn is_over(&self) -> bool {
         match self.stage {
             Stage::Idle => self.core.is_over(),

@@ -157,7 +157,7 @@ export class Fanlight {
     const what = { name, source: wire, options: wired };
     const info = await this.bring(what, this.following(options), options.signal);
     this.setLoaded({ ...what, info, isThere: true });
-    this.warnOfReduction(info);
+    this.warnOf(info);
     return info;
   }
 
@@ -175,7 +175,7 @@ export class Fanlight {
     loaded.info = infoOf(card);
     loaded.options = changed;
     if (this.loaded === loaded) this.emit({ type: "model", model: loaded.info });
-    this.warnOfReduction(loaded.info);
+    this.warnOf(loaded.info);
     return loaded.info;
   }
 
@@ -196,10 +196,16 @@ export class Fanlight {
     };
   }
 
-  private warnOfReduction({ wasReduced }: ModelInfo): void {
-    if (!wasReduced) return;
-    const message = "the GPU could not hold the whole model: its weights stream through, which is slower";
-    this.emit({ type: "warning", warning: { code: "reduced", message } });
+  private warnOf({ wasReduced, quarantined }: ModelInfo): void {
+    const warn = (code: Warning["code"], message: string) =>
+      this.emit({ type: "warning", warning: { code, message } });
+    if (wasReduced) {
+      warn(
+        "reduced",
+        "the GPU could not hold the whole model: its weights stream through, which is slower",
+      );
+    }
+    if (quarantined !== null) warn("quarantined", quarantined);
   }
 
   /** Asks; the question can be stopped by `stop` and by the signal. `begun` is told how. */

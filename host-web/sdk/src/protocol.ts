@@ -59,6 +59,7 @@ export interface Warning {
     | "resumed-elsewhere"
     | "reloaded"
     | "reduced"
+    | "quarantined"
     /** What was kept of earlier replies is of no use and is begun anew. */
     | "memory-dropped"
     /** The browser keeps nothing of replies and measurements for another visit. */

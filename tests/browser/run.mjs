@@ -1,4 +1,5 @@
-// Runs the browser tests, two files at a time on two cores; the longest first, so that none of them ends alone.
+// Runs the browser tests, two files at a time on two cores; the longest first, so that none of them ends
+// alone.
 
 import fs from "node:fs";
 import { run } from "node:test";

@@ -1,5 +1,11 @@
 // The public interface of the package.
 
+export { BridgeError, connectBridge } from "./bridge/client.js";
+export type { BridgeClient, BridgeErrorCode, BridgeState, ConnectOptions } from "./bridge/client.js";
+export { newBridgeKey } from "./bridge/key.js";
+export { parseOrigin } from "./bridge/origins.js";
+export { serveBridge } from "./bridge/server.js";
+export type { Bridge, BridgeOptions, BridgeStatus } from "./bridge/server.js";
 export { Fanlight } from "./engine.js";
 export type { CreateOptions, EngineEvent, EngineStats, LoadOptions } from "./engine.js";
 export { FanlightError } from "./errors.js";

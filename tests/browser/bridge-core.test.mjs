@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
+import { Engine, Locks, fakeWindow, settle } from "./bridge-fakes.mjs";
 import { SDK } from "./harness.mjs";
 
 const from = (name) => import(`${SDK}/${name}.js`);
@@ -15,37 +16,8 @@ const { WindowDoor } = await from("bridge/windows");
 const { isSame, newBridgeKey } = await from("bridge/key");
 const { parseOrigin, parseOrigins } = await from("bridge/origins");
 const limits = await from("bridge/limits");
-const { FanlightError } = await from("errors");
 
 const CLIENT = "client-1";
-
-/** An engine that says `words`, and that can be held before each of them. */
-class Engine {
-  model = { name: "tiny", contextLength: 512, other: "not told" };
-  asked = [];
-  words = ["the", "light", "of"];
-  hold = null;
-
-  chat = {
-    completions: {
-      create: async (request, { signal }) => {
-        this.asked.push(request);
-        if (request.fails) throw new FanlightError("busy", "the line is full");
-        if (!request.stream) return { words: this.words };
-        const self = this;
-        const aborted = new Promise((stop) => signal.addEventListener("abort", stop));
-        async function* chunks() {
-          for (const word of self.words) {
-            if (self.hold) await Promise.race([self.hold, aborted]);
-            signal.throwIfAborted();
-            yield { word };
-          }
-        }
-        return { controller: new AbortController(), [Symbol.asyncIterator]: chunks };
-      },
-    },
-  };
-}
 
 let engine;
 let key;
@@ -69,24 +41,8 @@ beforeEach(() => {
 });
 afterEach(() => mock.timers.reset());
 
-/** Hashes that are being computed, on other threads. */
-let hashing = 0;
-for (const name of ["importKey", "sign"]) {
-  const work = crypto.subtle[name].bind(crypto.subtle);
-  crypto.subtle[name] = (...args) => {
-    hashing += 1;
-    return work(...args).finally(() => (hashing -= 1));
-  };
-}
-
-/** Lets everything that waits for nothing but promises and hashes happen. */
-async function settle() {
-  for (let quiet = 0; quiet < 10; quiet = hashing > 0 ? 0 : quiet + 1) {
-    await new Promise((next) => setImmediate(next));
-  }
-}
-
-const send = (message, to = port) => core.receive(to.source, { fanlightBridge: 1, client: CLIENT, ...message });
+const send = (message, to = port) =>
+  core.receive(to.source, { fanlightBridge: 1, client: CLIENT, ...message });
 
 function hello(to = port, client = CLIENT) {
   send({ type: "hello", client }, to);
@@ -103,7 +59,9 @@ function signed(session, seq, request, { client = CLIENT, by = key } = {}) {
   return { type: "ask", client, session, seq, body, proof };
 }
 
-const chat = (more = {}) => ({ method: "chat.completions", request: { messages: [], stream: true, ...more } });
+const chat = (more = {}) => {
+  return { method: "chat.completions", request: { messages: [], stream: true, ...more } };
+};
 const errors = ({ said } = port) =>
   said.filter(({ type }) => type === "error").map(({ seq, error }) => [seq, error.code]);
 const told = (seq, { said } = port) => said.filter((event) => event.seq === seq).map(({ type }) => type);
@@ -112,7 +70,9 @@ test("a key has 256 random bits, and its comparison looks at every character", (
   assert.match(key, /^fl_sk_[\w-]{43}$/);
   assert.notEqual(newBridgeKey(), key);
   assert.ok(isSame("abc", "abc"));
-  for (const other of ["abd", "xbc", "ab", "abcd", ""]) assert.ok(!isSame("abc", other) && !isSame(other, "abc"));
+  for (const other of ["abd", "xbc", "ab", "abcd", ""]) {
+    assert.ok(!isSame("abc", other) && !isSame(other, "abc"), other);
+  }
 });
 
 test("the proof is the HMAC of what is asked, and the key is never sent", async () => {
@@ -344,12 +304,6 @@ test("off, without a model, and failing engines are told by their codes", async 
   ]);
 });
 
-/** A window for the door: what it is, and what has been posted to it by origin. */
-function fakeWindow() {
-  const posted = [];
-  return { posted, postMessage: (event, origin) => posted.push({ event: structuredClone(event), origin }) };
-}
-
 test("hostile origins are refused by what the browser says, and answers go to exact origins", async () => {
   const [parent, opener, stranger] = [fakeWindow(), fakeWindow(), fakeWindow()];
   let listen;
@@ -382,7 +336,8 @@ test("hostile origins are refused by what the browser says, and answers go to ex
   hear(parent, "https://good.example", message);
   await settle();
   assert.equal(opener.posted.at(-1).event.error.code, "no-session");
-  assert.deepEqual([parent.posted.at(-1).event.type, parent.posted.at(-1).origin], ["done", "https://good.example"]);
+  const { event, origin: to } = parent.posted.at(-1);
+  assert.deepEqual([event.type, to], ["done", "https://good.example"]);
   engine.hold = new Promise(() => {});
   hear(parent, "https://good.example", signed(session, 2, chat()));
   await settle();
@@ -414,48 +369,13 @@ test("origins are exact, and what is none is refused with a reason", () => {
     null: /give an origin/,
   };
   for (const [typed, why] of Object.entries(bad)) {
-    assert.throws(() => parseOrigin(typed), (error) => error.code === "request" && why.test(error.message), typed);
+    const isTold = ({ code, message }) => code === "request" && why.test(message);
+    assert.throws(() => parseOrigin(typed), isTold, typed);
   }
   const many = Array.from({ length: limits.ORIGINS_MAX + 1 }, (_, index) => `https://a${index}.example`);
   assert.throws(() => parseOrigins(many), /at most 32/);
   assert.equal(parseOrigins(["https://a.example", "https://A.example/"]).size, 1);
 });
-
-/** Web Locks as far as the door uses them: one lock, a line, signals and stealing. */
-class Locks {
-  line = [];
-  holder = null;
-
-  request(_, { signal, steal }, hold) {
-    return new Promise((resolve, reject) => {
-      const entry = { hold, resolve, reject };
-      signal?.addEventListener("abort", () => {
-        if (!this.line.includes(entry)) return;
-        this.line = this.line.filter((other) => other !== entry);
-        reject(signal.reason);
-      });
-      if (steal) {
-        this.holder?.reject(new DOMException("stolen", "AbortError"));
-        this.holder = null;
-        this.line.unshift(entry);
-      } else this.line.push(entry);
-      this.next();
-    });
-  }
-
-  next() {
-    const entry = this.holder ? undefined : this.line.shift();
-    if (!entry) return;
-    this.holder = entry;
-    void Promise.resolve()
-      .then(entry.hold)
-      .then((value) => {
-        entry.resolve(value);
-        if (this.holder === entry) this.holder = null;
-        this.next();
-      });
-  }
-}
 
 test("of two tabs one answers: the one that loaded last, then the next in the line", async () => {
   const locks = new Locks();

@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 
+import * as bridge from "./bridge.js";
 import * as actions from "./engine.js";
 import * as state from "./state.js";
 import { readConversations } from "./store.js";
@@ -14,6 +15,7 @@ async function begin(): Promise<void> {
   if (location.hash === "#check") state.panel.value = "check";
   if (state.settings.value.keeps) state.conversations.value = await readConversations();
   await actions.start();
+  if (state.adapter.value) bridge.serve();
   const url = parameters.get("model");
   if (url === null || !state.adapter.value) return;
   const from = actions.stored(new URL(url, location.href).href);

@@ -1,8 +1,9 @@
 // The public interface of the package.
 
 export { BridgeError, connectBridge } from "./bridge/client.js";
-export type { BridgeClient, BridgeErrorCode, BridgeState, ConnectOptions } from "./bridge/client.js";
+export type { BridgeClient, BridgeErrorCode, ConnectOptions } from "./bridge/client.js";
 export { newBridgeKey } from "./bridge/key.js";
+export type { BridgeState } from "./bridge/protocol.js";
 export { parseOrigin } from "./bridge/origins.js";
 export { serveBridge } from "./bridge/server.js";
 export type { Bridge, BridgeOptions, BridgeStatus } from "./bridge/server.js";

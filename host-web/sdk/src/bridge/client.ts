@@ -10,6 +10,7 @@ import type {
   ChatCompletionRequest,
   ChatCompletionStream,
 } from "../openai.js";
+import type { BridgeRequest, BridgeState, FromBridge, ToBridge, ToldError } from "./protocol.js";
 
 /** Tags every message; ends with different numbers do not hear each other. */
 export const BRIDGE_VERSION = 1;
@@ -20,7 +21,8 @@ export const CHUNKS_UNTAKEN_MAX = 16;
 
 /** A greeting is repeated: the page of the engine may still be opening. */
 const HELLO_EVERY_MS = 500;
-const CONNECT_TIMEOUT_MS = 15_000;
+/** Long enough for a page that is opening: its GPU takes seconds on a slow machine. */
+const CONNECT_TIMEOUT_MS = 30_000;
 /** Between two looks at whether a model has been loaded. */
 const MODEL_EVERY_MS = 500;
 /** After so long without a word about what was asked, the bridge is asked whether it is still there. */
@@ -63,43 +65,6 @@ export class BridgeError extends Error {
   }
 }
 
-/** From a client: strings and numbers only, so that each end can check a message before it looks into it. */
-export type ToBridge = { fanlightBridge: number; client: string } & (
-  | { type: "hello" }
-  /** `body` is the JSON of a `BridgeRequest`; `seq` grows with every request of a session. */
-  | { type: "ask"; session: string; seq: number; body: string; proof: string }
-  /** How many chunks of a reply were taken so far. */
-  | { type: "take"; session: string; seq: number; count: number }
-);
-
-/** What can be asked. */
-export type BridgeRequest =
-  | { method: "ping" }
-  | { method: "chat.completions"; request: ChatCompletionRequest }
-  | { method: "cancel"; target: number };
-
-/** A failure on its way. */
-export interface ToldError {
-  code: string;
-  message: string;
-  retryAfterMs?: number;
-}
-
-/** To one client, named by what it calls itself. `seq` is null where no single request is meant. */
-export type FromBridge = { fanlightBridge: number; client: string } & (
-  | { type: "ready"; session: string }
-  | { type: "chunk"; seq: number; chunk: ChatCompletionChunk }
-  | { type: "done"; seq: number; result: unknown }
-  | { type: "error"; seq: number | null; error: ToldError }
-);
-
-/** What a ping answers. */
-export interface BridgeState {
-  version: number;
-  /** The loaded model. */
-  model: { name: string; contextLength: number } | null;
-}
-
 /** The proof of a request, base64url without padding: 43 characters. */
 export async function proofOf(
   key: string,
@@ -129,7 +94,7 @@ export interface ConnectOptions {
   window?: Window | null;
   /** With `window`, the exact origin of the engine's page. Nothing is sent to any other. */
   origin?: string;
-  /** How long to wait for the first answer, in milliseconds; 15,000. */
+  /** How long to wait for the first answer, in milliseconds; 30,000. */
   timeoutMs?: number;
 }
 

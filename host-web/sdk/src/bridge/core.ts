@@ -4,16 +4,7 @@
 import { FanlightError } from "../errors.js";
 import type { ChatCompletion, ChatCompletionRequest, ChatCompletionStream } from "../openai.js";
 import { TokenBucket } from "./bucket.js";
-import {
-  BRIDGE_VERSION,
-  BridgeError,
-  CHUNKS_UNTAKEN_MAX,
-  proofOf,
-  type BridgeState,
-  type FromBridge,
-  type ToBridge,
-  type ToldError,
-} from "./client.js";
+import { BRIDGE_VERSION, BridgeError, CHUNKS_UNTAKEN_MAX, proofOf } from "./client.js";
 import { base64url, isSame } from "./key.js";
 import {
   PEERS_MAX,
@@ -25,6 +16,7 @@ import {
   WORDS_BURST,
   WORDS_PER_SECOND,
 } from "./limits.js";
+import type { BridgeState, FromBridge, ToBridge, ToldError } from "./protocol.js";
 import { readMessage, readRequest } from "./wire.js";
 
 /** What of the engine the bridge uses. */

@@ -1,8 +1,9 @@
 // The door for other origins: the page that frames this one, and the page that opened it. Both what was sent
 // by whom and where an answer goes are checked by the browser's own word, never by what a message says.
 
-import { BridgeError, type FromBridge } from "./client.js";
+import { BridgeError } from "./client.js";
 import { Source, type BridgeCore } from "./core.js";
+import type { FromBridge } from "./protocol.js";
 import { readMessage } from "./wire.js";
 
 /** What is used of a window; the page's own. */

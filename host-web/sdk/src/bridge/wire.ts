@@ -1,7 +1,8 @@
 // Reads what other pages send. Nothing in a message is believed before it has been looked at here.
 
-import { BRIDGE_VERSION, BridgeError, type BridgeRequest, type ToBridge } from "./client.js";
+import { BRIDGE_VERSION, BridgeError } from "./client.js";
 import { CLIENT_CHARS_MAX, REQUEST_CHARS_MAX } from "./limits.js";
+import type { BridgeRequest, ToBridge } from "./protocol.js";
 
 const CLIENT = new RegExp(`^[A-Za-z0-9-]{1,${CLIENT_CHARS_MAX}}$`);
 /** Of a session: 128 bits in base64url. */

@@ -20,6 +20,7 @@ mod remember;
 mod reply;
 mod run;
 mod shell;
+mod timing;
 
 use std::rc::Rc;
 
@@ -56,7 +57,7 @@ pub fn start_engine_with<B: Backend>(
     clock: Clock,
     storage: impl MemoryStorage,
 ) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0 });
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
@@ -80,6 +81,8 @@ pub fn start_engine_with<B: Backend>(
     let capacities = Capacities { control: 1, inbox: MEMORY_INBOX };
     let memory = world.spawn("memory", capacities, |mailbox| memory(mailbox, storage));
 
+    let gauges =
+        [pager.gauge(), submitter.gauge(), controller.gauge(), memory.gauge(), telemetry.addr().gauge()];
     let links = EngineLinks {
         pager,
         submitter,
@@ -90,5 +93,6 @@ pub fn start_engine_with<B: Backend>(
     };
     let capacities = Capacities { control: ENGINE_CONTROL, inbox: ENGINE_INBOX };
     let engine = world.spawn("engine", capacities, |mailbox| engine(mailbox, links));
-    EngineHandle::new(engine, controller, telemetry)
+    let gauges = [engine.gauge()].into_iter().chain(gauges).collect();
+    EngineHandle::new(engine, controller, telemetry, gauges)
 }

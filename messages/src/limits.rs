@@ -96,8 +96,12 @@ pub const RESUMES_MAX: u32 = 3;
 
 // --- Telemetry ---
 
-/// Samples that the trace keeps: a few minutes of windows, 24 KiB.
+/// Samples that the trace keeps: half a second of the shortest windows, a few minutes of long ones, 200 KiB.
 pub const TRACE_SAMPLES: usize = 1024;
+/// Parts that a snapshot cuts the weights into to say where they are: what a strip on a screen can show.
+pub const PAGE_MAP_CELLS: usize = 128;
+/// Characters that are kept of an actor's last error: a sentence, and no file of a hostile host's.
+pub const ERROR_CHARS: usize = 256;
 
 /// Changes of width that the controller keeps for telemetry: some tens of replies that settle, 1 KiB.
 pub const WIDTH_CHANGES: usize = 64;

@@ -1,9 +1,12 @@
 //! Another budget for the model that is loaded.
 
+use std::rc::Rc;
+
 use fanlight_messages::error::LoadError;
 use fanlight_messages::protocol::controller::ForgetCosts;
 use fanlight_messages::protocol::engine::{BudgetSet, LoadProgress, SetBudget};
 use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned};
+use fanlight_messages::protocol::telemetry::Facts;
 
 use super::load::place;
 use super::shell::{Engine, EngineMail, Interrupt, while_busy};
@@ -30,6 +33,7 @@ impl Engine {
             Ok(placed) => (placed, None),
             Err(interrupt) => (Err(LoadError::Cancelled), Some(interrupt)),
         };
+        mailbox.note(&placed);
         match placed {
             Ok((ResidencyPlanned { plan, was_reduced }, placed)) => {
                 // What steps cost is another matter now, and the cache is empty.
@@ -40,6 +44,8 @@ impl Engine {
                     model.streams = plan.stream.is_some();
                     model.batch_tokens = plan.request.batch_tokens;
                     model.residency = residency;
+                    let facts = self.links.telemetry.facts();
+                    facts.set(Facts { model: Some(Rc::new(model.facts(&plan))), ..facts.get() });
                 }
                 let (gpu_bytes, read_bytes) = (placed.peak_bytes, placed.read_bytes);
                 asked.reply.send(Ok(BudgetSet { plan, was_reduced, gpu_bytes, read_bytes }));

@@ -154,6 +154,11 @@ impl ReplyCore {
         self.shown.len() as u32
     }
 
+    /// Drafted tokens that were accepted so far.
+    pub(super) fn accepted_tokens(&self) -> u32 {
+        self.stats.drafting.accepted
+    }
+
     /// The device was lost with everything on it. What a run has to evaluate and what it starts with, so that
     /// the reply goes on as if nothing had happened; `None` when nothing is missing.
     pub(super) fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {

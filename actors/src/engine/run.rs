@@ -15,11 +15,12 @@ use crate::pager::PagerMail;
 use crate::submitter::SubmitterMail;
 
 impl Engine {
-    /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
+    /// Starts a run that was asked for at `asked_us`, or that measures: its events, and the answer when it is over. `Err` only when an actor is gone.
     pub(super) async fn begin(
         &mut self,
         run: &PreparedReply,
         request: &Generate,
+        asked_us: Option<u64>,
     ) -> Result<(StreamReceiver<RunEvent>, RunAnswer), GenerateError> {
         self.last_run = RunId(self.last_run.0 + 1);
         self.journal.truncate(run.base);
@@ -32,6 +33,7 @@ impl Engine {
         told.map_err(gone("controller"))?;
         let (place, events) = stream(RUN_EVENTS);
         let begin = BeginDecode {
+            asked_us,
             run: self.last_run,
             setup: run.setup.clone(),
             base: run.base as u32,

@@ -1,6 +1,8 @@
 //! The engine's loop: the only door for hosts. One load or one reply at a time; whoever comes meanwhile hears
 //! that the engine is busy, and a cancel is heard at any time.
 
+use std::rc::Rc;
+
 use futures::future::{Either, select};
 use futures::pin_mut;
 
@@ -14,7 +16,7 @@ use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
 use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
 use fanlight_messages::protocol::submitter::{RunEvent, RunId};
-use fanlight_messages::protocol::telemetry::RecordSample;
+use fanlight_messages::protocol::telemetry::{Facts, RecordSample, Reply};
 
 use super::calibrate::Calibration;
 use super::journal::Journal;
@@ -22,8 +24,11 @@ use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
 use super::remember;
 use super::reply::ReplyCore;
+use super::timing::Timing;
 use crate::controller::ControllerMail;
-use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, Reply, StreamReceiver, StreamSender};
+use crate::kit::{
+    Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, Reply as ReplyTo, StreamReceiver, StreamSender,
+};
 use crate::memory::MemoryMail;
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
@@ -36,8 +41,8 @@ pub enum EngineMail {
     Load(Asked<Load>, Vec<NamedSource>, Latch<LoadProgress>),
     /// See [`SetBudget`]; beside it, where progress is latched.
     Budget(Asked<SetBudget>, Latch<LoadProgress>),
-    /// See [`Generate`]; beside it, where its events go.
-    Generate(Asked<Generate>, StreamSender<GenerationEvent>),
+    /// See [`Generate`]; beside it, where its events go, and when it was asked.
+    Generate(Asked<Generate>, StreamSender<GenerationEvent>, u64),
     /// See [`Cancel`].
     Cancel(Asked<Cancel>),
     /// See [`Reset`].
@@ -134,7 +139,9 @@ pub async fn engine(
                 engine.load(asked, sources, progress, &mut mailbox).await?
             }
             EngineMail::Budget(asked, progress) => engine.set_budget(asked, progress, &mut mailbox).await?,
-            EngineMail::Generate(asked, events) => engine.generate(asked, events, &mut mailbox).await?,
+            EngineMail::Generate(asked, events, asked_us) => {
+                engine.generate(asked, events, asked_us, &mut mailbox).await?
+            }
             EngineMail::Cancel(asked) => Some(Interrupt::Cancel(asked)),
             EngineMail::Reset(asked) => {
                 engine.journal.clear();
@@ -179,7 +186,7 @@ fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Unload(asked)) => return Some(Interrupt::Unload(asked)),
         Some(EngineMail::Load(asked, ..)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Budget(asked, _)) => asked.reply.send(Err(LoadError::Busy)),
-        Some(EngineMail::Generate(asked, _)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Generate(asked, ..)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Detokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
@@ -217,6 +224,8 @@ enum Next {
 impl Engine {
     pub(super) async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
+        let facts = self.links.telemetry.facts();
+        facts.set(Facts { model: None, ..facts.get() });
         self.is_lost = false;
         self.calibration = Calibration::default();
         self.journal.clear();
@@ -238,8 +247,14 @@ impl Engine {
             Ok(loaded) => (loaded, None),
             Err(interrupt) => (Err(LoadError::Cancelled), Some(interrupt)),
         };
+        mailbox.note(&loaded);
         match loaded {
             Ok((model, answer)) => {
+                let facts = Facts {
+                    adapter: Some(Rc::new(answer.adapter.clone())),
+                    model: Some(Rc::new(model.facts(&answer.plan))),
+                };
+                self.links.telemetry.facts().set(facts);
                 let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
                 told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
                 self.model = Some(model);
@@ -254,7 +269,7 @@ impl Engine {
     pub(super) async fn refuse_model<T>(
         &mut self,
         error: LoadError,
-        reply: Reply<Result<T, LoadError>>,
+        reply: ReplyTo<Result<T, LoadError>>,
     ) -> Result<(), LoadError> {
         let gone = matches!(error, LoadError::EngineGone { .. }).then(|| error.clone());
         reply.send(Err(error));
@@ -268,14 +283,17 @@ impl Engine {
         &mut self,
         asked: Asked<Generate>,
         host: StreamSender<GenerationEvent>,
+        asked_us: u64,
         mailbox: &mut Mailbox<EngineMail>,
     ) -> Result<Option<Interrupt>, GenerateError> {
-        let started_us = self.links.clock.now_us();
         let request = &asked.request;
+        let mut timing = Timing::new(request.queued_us, asked_us, self.links.clock.now_us());
         let prepared = match &self.model {
             Some(model) => prepare(request, model, &self.journal),
             None => Err(GenerateError::NoModel),
         };
+        mailbox.note(&prepared);
+        timing.prepared(self.links.clock.now_us());
         // The places of the last event and of resumes are reserved first, so that they can always be told.
         let notices = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
         let (mut prepared, last) = match (prepared, host.try_reserve()) {
@@ -298,15 +316,20 @@ impl Engine {
         let recalled = remember::recall(&self.links, scope, key).await?;
         let (memory_tokens, memory_fault) = (recalled.tokens.len() as u32, recalled.fault);
         prepared.setup.memory = recalled.tokens;
+        timing.recalled(self.links.clock.now_us(), prompt_ids.len() as u32, reused_tokens);
         let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
         asked.reply.send(Ok(started));
         let mut reply = ReplyCore::new(&prepared, &request.stop);
-        let mut telling = Telling { host, notices, interrupt: None, first_token_us: None };
+        let mut telling = Telling { host, notices, interrupt: None, timing };
         let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
-        if let Some(told_us) = telling.first_token_us {
-            let (tokens, first_token_us) = (reply.shown_tokens(), told_us.saturating_sub(started_us));
-            self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
-        }
+        mailbox.note(&result);
+        let ended = RecordSample::Reply(Reply {
+            tokens: reply.shown_tokens(),
+            memory_tokens,
+            accepted_tokens: reply.accepted_tokens(),
+            ..telling.timing.ended(self.links.clock.now_us())
+        });
+        self.links.telemetry.record(ended);
         // After a failure of the device nothing on it is trusted; a source that failed may work again.
         if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
             self.model = None;
@@ -335,8 +358,9 @@ impl Engine {
     ) -> Result<Result<(), GenerateError>, GenerateError> {
         let setup = run.setup.clone();
         let mut resumes = 0;
+        let mut asked_us = telling.timing.heard_us();
         loop {
-            let (mut events, answer) = self.begin(&run, request).await?;
+            let (mut events, answer) = self.begin(&run, request, Some(asked_us)).await?;
             self.follow(reply, &mut events, telling, mailbox).await?;
             let result = answer.wait().await?;
             let Err(GenerateError::Device(DeviceError::Lost { .. })) = &result else { return Ok(result) };
@@ -361,6 +385,7 @@ impl Engine {
                 Err(error) => return Ok(Err(error)),
             }
             run = PreparedReply { prompt, base: 0, setup: rest, ..run };
+            asked_us = self.links.clock.now_us();
         }
     }
 
@@ -379,6 +404,11 @@ impl Engine {
                 Err(LoadError::Cancelled)
             }
         };
+        mailbox.note(&restored);
+        if let Ok(ModelRestored { adapter, .. }) = &restored {
+            let facts = self.links.telemetry.facts();
+            facts.set(Facts { adapter: Some(Rc::new(adapter.clone())), ..facts.get() });
+        }
         self.is_lost = restored.is_err();
         Ok(restored.map_err(|error| {
             let reason = format!("it did not come back: {error}");
@@ -405,12 +435,15 @@ impl Engine {
             let stop = match next {
                 Next::Event(None, _) => return Ok(()),
                 Next::Event(Some(event), permit) => {
+                    telling.timing.heard(&event, self.links.clock.now_us());
                     let shown = reply.observe(event, &mut self.journal);
-                    if reply.shown_tokens() > 0 && telling.first_token_us.is_none() {
-                        telling.first_token_us = Some(self.links.clock.now_us());
-                    }
                     if let (Some(shown), Some(permit)) = (shown, permit) {
                         permit.send(shown);
+                    }
+                    if reply.shown_tokens() > 0
+                        && let Some(phases) = telling.timing.first_token(self.links.clock.now_us())
+                    {
+                        self.links.telemetry.record(RecordSample::FirstToken(phases));
                     }
                     None
                 }
@@ -436,8 +469,7 @@ struct Telling {
     notices: Vec<Permit<GenerationEvent>>,
     /// What ended the reply early.
     interrupt: Option<Interrupt>,
-    /// When the first token was shown.
-    first_token_us: Option<u64>,
+    timing: Timing,
 }
 
 /// Waits for mail, for the host to leave, or for room at the host and then an event of the run.

@@ -158,6 +158,7 @@ mod tests {
         let setup = RequestSetup { context_len, token_limit, ..RequestSetup::default() };
         let tokens = vec![1; tokens].into();
         BeginDecode {
+            asked_us: Some(0),
             run: RunId(1),
             setup,
             base,

@@ -2,6 +2,7 @@
 //! where weights stream.
 
 mod core;
+mod gap;
 mod run;
 mod shell;
 mod streamed;

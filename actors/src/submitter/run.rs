@@ -11,9 +11,10 @@ use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent};
-use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
+use fanlight_messages::protocol::telemetry::{Gap, GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
+use super::gap::GapMeter;
 use super::shell::{SubmitterLinks, SubmitterMail};
 use crate::backend::BackendModel;
 use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
@@ -22,9 +23,8 @@ use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 struct InFlight {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
     permit: Permit<RunEvent>,
-    submitted_us: u64,
-    /// Width of a window's steps.
-    width: Width,
+    /// What is known of it so far.
+    piece: Piece,
     /// Whether a pipeline was compiled meanwhile, which takes the host's time.
     is_disturbed: bool,
 }
@@ -45,10 +45,12 @@ pub(super) async fn run<M: BackendModel>(
     begin: &BeginDecode,
     events: &StreamSender<RunEvent>,
     mailbox: &mut Mailbox<SubmitterMail>,
-    links: &SubmitterLinks,
+    (links, meter): (&SubmitterLinks, &mut GapMeter),
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
+    meter.begin_run(begin.asked_us, links.clock.now_us());
     let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else { return Ok(()) };
+    meter.spend(links.clock.now_us(), GapCause::Compile);
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -61,7 +63,8 @@ pub(super) async fn run<M: BackendModel>(
             .then(|| events.try_reserve())
             .flatten()
         {
-            let submitted = submit(model, begin, &mut core, &mut widths, links, permit, &mut in_flight).await;
+            let parts = (&mut core, &mut widths, &mut in_flight);
+            let submitted = submit(model, begin, parts, permit, (links, meter)).await;
             if let Err(error) = submitted {
                 failure.get_or_insert(error);
                 core.stop();
@@ -73,8 +76,11 @@ pub(super) async fn run<M: BackendModel>(
         }
         let rest_us = may_submit(&core, &in_flight, completed_us, links);
         match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
-            Next::Place(permit) => drop(permit),
-            Next::Rested => {}
+            Next::Place(permit) => {
+                meter.spend(links.clock.now_us(), GapCause::Consumer);
+                drop(permit);
+            }
+            Next::Rested => meter.spend(links.clock.now_us(), GapCause::Rest),
             Next::ReaderGone => core.stop(),
             Next::Control(None) => {
                 orphaned = true;
@@ -87,6 +93,7 @@ pub(super) async fn run<M: BackendModel>(
             }
             Next::Report(result) => {
                 let Some(done) = in_flight.pop_front() else { continue };
+                *meter = GapMeter::new(links.clock.now_us());
                 match result {
                     Ok(report) if failure.is_none() => {
                         complete(&mut core, done, report, &mut completed_us, links);
@@ -136,13 +143,13 @@ fn complete(
     completed_us: &mut u64,
     links: &SubmitterLinks,
 ) {
-    let InFlight { width, is_disturbed, permit, submitted_us, .. } = done;
-    let now_us = links.clock.now_us();
+    let InFlight { mut piece, is_disturbed, permit, .. } = done;
     // The device worked on this one since the one before it ended.
-    let elapsed_us = now_us.saturating_sub(submitted_us.max(*completed_us));
-    *completed_us = now_us;
-    if let Some(told) = core.complete(report, elapsed_us) {
-        tell(told, elapsed_us, links, (width, is_disturbed, permit));
+    piece.began_us = piece.submitted_us.max(*completed_us);
+    piece.completed_us = links.clock.now_us();
+    *completed_us = piece.completed_us;
+    if let Some(told) = core.complete(report, piece.elapsed_us()) {
+        tell(told, piece, links, (is_disturbed, permit));
     }
 }
 
@@ -213,30 +220,54 @@ impl Widths {
 async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
-    core: &mut RunCore,
-    widths: &mut Widths,
-    links: &SubmitterLinks,
+    (core, widths, in_flight): (&mut RunCore, &mut Widths, &mut VecDeque<InFlight>),
     permit: Permit<RunEvent>,
-    in_flight: &mut VecDeque<InFlight>,
+    (links, meter): (&SubmitterLinks, &mut GapMeter),
 ) -> Result<(), DeviceError> {
     let plan = links.plan.get();
-    let (report, width, is_disturbed) = match core.next_submission(plan.steps) {
+    let (report, mut piece, is_disturbed) = match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
             let report = model.prefill(base, &begin.tokens[range], choose)?;
-            (report.boxed_local(), Width::Off, false)
+            (report.boxed_local(), piece(begin, PieceKind::Prompt, Width::Off, 0), false)
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
+            meter.spend(links.clock.now_us(), GapCause::Host);
             let (width, has_compiled) = widths.next(model, planned).await?;
-            (model.window(steps, width)?.boxed_local(), width, has_compiled)
+            meter.spend(links.clock.now_us(), GapCause::Compile);
+            let report = model.window(steps, width)?.boxed_local();
+            let mut piece = piece(begin, PieceKind::Window, width, steps);
+            if width == plan.width {
+                piece.expected_tokens_per_s = plan.tokens_per_s;
+            }
+            (report, piece, has_compiled)
         }
         None => return Ok(()),
     };
     in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
-    let submitted_us = links.clock.now_us();
-    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed });
+    piece.submitted_us = links.clock.now_us();
+    meter.spend(piece.submitted_us, GapCause::Host);
+    piece.gap = meter.take(!in_flight.is_empty());
+    in_flight.push_back(InFlight { report, permit, piece, is_disturbed });
     Ok(())
+}
+
+/// A piece of a run of which nothing is known yet but what it is.
+pub(super) fn piece(begin: &BeginDecode, kind: PieceKind, width: Width, steps: u32) -> Piece {
+    Piece {
+        kind: if begin.asked_us.is_some() { kind } else { PieceKind::Measurement },
+        width,
+        steps,
+        live_steps: 0,
+        tokens: 0,
+        expected_tokens_per_s: 0,
+        submitted_us: 0,
+        began_us: 0,
+        completed_us: 0,
+        gap: Gap::default(),
+        starved_us: None,
+    }
 }
 
 /// In how many microseconds something may be submitted; `None` when first something else must happen. Where
@@ -299,25 +330,27 @@ async fn next(
     }
 }
 
+/// Tells the engine, the controller and telemetry what came of a piece.
 pub(super) fn tell(
     done: Done,
-    elapsed_us: u64,
+    mut piece: Piece,
     links: &SubmitterLinks,
-    (width, is_disturbed, permit): (Width, bool, Permit<RunEvent>),
+    (is_disturbed, permit): (bool, Permit<RunEvent>),
 ) {
     match &done.event {
         RunEvent::PassAdvanced { .. } => {}
         RunEvent::PromptEvaluated { tokens, .. } => {
-            links.record(RecordSample::Prompt { tokens: *tokens, elapsed_us });
+            piece.tokens = *tokens;
+            links.record(RecordSample::Piece(piece));
         }
         RunEvent::WindowCompleted { steps, report, .. } => {
-            let tokens = report.tokens.len() as u32;
-            links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
+            (piece.tokens, piece.live_steps) = (report.tokens.len() as u32, report.steps.len() as u32);
+            links.record(RecordSample::Piece(piece));
             // Steps after the end do nothing; what they take says nothing about a step.
             if !done.has_ended {
                 let (steps, records) = (*steps, report.steps.clone());
-                let elapsed_us = (!is_disturbed).then_some(elapsed_us);
-                links.observe(ObserveWindow { width, steps, elapsed_us, records });
+                let elapsed_us = (!is_disturbed).then_some(piece.elapsed_us());
+                links.observe(ObserveWindow { width: piece.width, steps, elapsed_us, records });
             }
             let mut drafts = DraftStats::default();
             report.steps.iter().for_each(|step| drafts.add(step));

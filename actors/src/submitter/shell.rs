@@ -11,8 +11,9 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::gap::GapMeter;
 use super::run::run;
-use super::streamed::{Told, run_streamed};
+use super::streamed::{Streaming, Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
@@ -114,7 +115,9 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                asked.reply.send(created.map(|on_device| model = Some(Placed { on_device, plan })));
+                mailbox.note(&created);
+                let meter = GapMeter::new(links.clock.now_us());
+                asked.reply.send(created.map(|on_device| model = Some(Placed { on_device, plan, meter })));
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -131,6 +134,7 @@ pub async fn submitter<B: Backend>(
                     Some(model) => model.on_device.compile(progress).await,
                     None => Err(DeviceError::NoModel),
                 };
+                mailbox.note(&compiled);
                 asked.reply.send(compiled);
             }
             SubmitterMail::Drop(asked) => {
@@ -140,6 +144,7 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Reopen(asked) => {
                 model = None;
                 let reopened = backend.reopen().await;
+                mailbox.note(&reopened);
                 asked.reply.send(reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events, demands) => {
@@ -153,6 +158,7 @@ pub async fn submitter<B: Backend>(
                         model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
+                mailbox.note(&result);
                 if result.is_err() {
                     // What is on the device can no longer be trusted; a new load starts clean.
                     model = None;
@@ -171,10 +177,11 @@ pub async fn submitter<B: Backend>(
     Ok(())
 }
 
-/// A model on the device, and the plan that it obeys.
+/// A model on the device, the plan that it obeys, and since when nothing of it runs.
 struct Placed<M> {
     on_device: M,
     plan: Rc<GpuPlan>,
+    meter: GapMeter,
 }
 
 impl<M: BackendModel> Placed<M> {
@@ -193,12 +200,14 @@ impl<M: BackendModel> Placed<M> {
         links: &SubmitterLinks,
         control: impl FnMut(SubmitterMail) -> bool,
     ) -> Result<(), DeviceError> {
+        let Self { on_device, plan, meter } = self;
         let Some(demands) = demands else {
-            return run(&mut self.on_device, request, events, mailbox, links, control).await;
+            return run(on_device, request, events, mailbox, (links, meter), control).await;
         };
         let told = Told { events: events.clone(), demands };
-        let model = self.on_device.streamed()?;
-        run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
+        let model = on_device.streamed()?;
+        let streaming = Streaming { model, plan: plan.clone(), begin: request, told, links, meter };
+        run_streamed(streaming, mailbox, control).await
     }
 }
 

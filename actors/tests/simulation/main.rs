@@ -11,3 +11,4 @@ mod rig;
 mod ring;
 mod streaming;
 mod submitter;
+mod telemetry;

@@ -70,7 +70,7 @@ fn replies_are_the_same_under_every_budget_and_the_device_agrees_with_the_ledger
             let held = rig.device.state.borrow().held_bytes_max;
             assert_eq!((held, loaded.gpu_bytes), (loaded.plan.total_bytes(), held));
             assert!(held <= budget, "{held} bytes under a budget of {budget}");
-            let passes = rig.handle.snapshot().await.unwrap().passes;
+            let passes = rig.handle.snapshot(0).await.unwrap().kept.passes;
             assert_eq!(passes.count > 0, passes.read_bytes > 0);
         }
         let error = load_within(&rig, least - 1).await.unwrap_err();

@@ -22,7 +22,7 @@ const CAPACITIES: Capacities = Capacities { control: 2, inbox: 3 };
 
 fn start(world: &World, device: &PaperBackend) -> Addr<SubmitterMail> {
     let clock = Clock::simulated(Rc::new(Cell::new(0)));
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0 });
+    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0 });
     let links = SubmitterLinks {
         controller: world.spawn("controller", CAPACITIES, |mailbox| controller(mailbox, plan.clone())),
         telemetry: TelemetryLink::start(world, clock.clone()),
@@ -44,6 +44,7 @@ async fn create_model(submitter: &Addr<SubmitterMail>) {
 fn begin(run: u64) -> BeginDecode {
     let setup = RequestSetup { context_len: 256, token_limit: 9, ..RequestSetup::default() };
     BeginDecode {
+        asked_us: Some(0),
         run: RunId(run),
         setup,
         base: 0,

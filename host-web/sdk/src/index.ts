@@ -20,7 +20,7 @@ export type {
   ChatCompletionRequest,
   ChatCompletionStream,
 } from "./openai.js";
-export type { Adapter, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
+export type { Adapter, Sample, Snapshot, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
 export { MAX_TOKENS_DEFAULT } from "./requests.js";
 export type { GenerateOptions, Message, PlainPrompt, PromptInput, SamplingOptions } from "./requests.js";
 export { findModels, hub } from "./sources.js";

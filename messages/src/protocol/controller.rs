@@ -48,6 +48,8 @@ pub struct PlanChosen {
     /// Time that the device is left alone before the next window, microseconds; then one is in flight at
     /// most.
     pub gap_us: u64,
+    /// Tokens per second that are expected of it while the device works; 0 where that is not known.
+    pub tokens_per_s: u32,
 }
 
 /// Asks what should be measured next while nothing else is to be done.

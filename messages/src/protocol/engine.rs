@@ -201,6 +201,8 @@ pub struct Generate {
     pub sampling: Rc<Sampling>,
     /// How far it is remembered, and earlier replies for it. Never changes the reply.
     pub memory: MemoryScope,
+    /// Microseconds that it had waited before the engine could be asked, for telemetry.
+    pub queued_us: u64,
 }
 
 impl Generate {
@@ -220,6 +222,7 @@ impl Generate {
             reuse_prefix: true,
             sampling: Rc::default(),
             memory: MemoryScope::Off,
+            queued_us: 0,
         }
     }
 }

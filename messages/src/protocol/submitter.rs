@@ -97,6 +97,8 @@ pub struct RunId(pub u64);
 /// run is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeginDecode {
+    /// When it was asked for, by the engine's clock; `None` when it measures what windows cost.
+    pub asked_us: Option<u64>,
     /// Greater than that of every run before.
     pub run: RunId,
     /// Start of the control block.

@@ -9,6 +9,7 @@ import { FanlightError, newBridgeKey, parseOrigin, serveBridge } from "fanlight"
 import type { Bridge, BridgeStatus } from "fanlight";
 
 import { running, showFailure } from "./engine.js";
+import { adapter } from "./state.js";
 
 const PLACE = "fanlight-bridge";
 
@@ -50,6 +51,7 @@ export function serve(): void {
     if (key === PLACE || key === null) bridge.value = read();
   });
   effect(() => {
+    if (!adapter.value) return;
     const { isOn, key, origins } = bridge.value;
     const options = { key: isOn ? key : null, origins };
     try {

@@ -14,8 +14,8 @@ async function begin(): Promise<void> {
   if (Number.isInteger(context) && context > 0) state.set({ contextLength: context });
   if (location.hash === "#check") state.panel.value = "check";
   if (state.settings.value.keeps) state.conversations.value = await readConversations();
+  bridge.serve();
   await actions.start();
-  if (state.adapter.value) bridge.serve();
   const url = parameters.get("model");
   if (url === null || !state.adapter.value) return;
   const from = actions.stored(new URL(url, location.href).href);

@@ -12,6 +12,7 @@
 
 mod budget;
 mod calibrate;
+mod generate;
 mod handle;
 mod journal;
 mod load;
@@ -21,6 +22,7 @@ mod remember;
 mod reply;
 mod run;
 mod shell;
+mod timing;
 
 use std::rc::Rc;
 
@@ -80,6 +82,8 @@ pub fn start_engine_with<B: Backend>(
     let capacities = Capacities { control: 1, inbox: MEMORY_INBOX };
     let memory = world.spawn("memory", capacities, |mailbox| memory(mailbox, storage));
 
+    let gauges =
+        [pager.gauge(), submitter.gauge(), controller.gauge(), memory.gauge(), telemetry.addr().gauge()];
     let links = EngineLinks {
         pager,
         submitter,
@@ -90,5 +94,6 @@ pub fn start_engine_with<B: Backend>(
     };
     let capacities = Capacities { control: ENGINE_CONTROL, inbox: ENGINE_INBOX };
     let engine = world.spawn("engine", capacities, |mailbox| engine(mailbox, links));
-    EngineHandle::new(engine, controller, telemetry)
+    let gauges = [engine.gauge()].into_iter().chain(gauges).collect();
+    EngineHandle::new(engine, controller, telemetry, gauges)
 }

@@ -108,6 +108,7 @@ pub async fn pager(
             PagerMail::Open(asked, sources, file) => {
                 model = None;
                 let opened = open_model(sources, &file).await;
+                mailbox.note(&opened);
                 asked.reply.send(opened.map(|(opened, answer)| {
                     model = Some(opened);
                     answer
@@ -118,6 +119,7 @@ pub async fn pager(
                     Some(model) => plan(model, &asked.request, &links, &mut refusals).await,
                     None => Err(not_opened()),
                 };
+                mailbox.note(&planned);
                 asked.reply.send(planned);
             }
             PagerMail::Place(asked, progress) => {
@@ -132,6 +134,7 @@ pub async fn pager(
                 {
                     refusals.note(&planned.adapter, planned.plan.total_bytes());
                 }
+                mailbox.note(&placed);
                 asked.reply.send(placed);
             }
             PagerMail::Decode(asked, events) => {
@@ -143,6 +146,7 @@ pub async fn pager(
                     }
                     None => Err(GenerateError::NoModel),
                 };
+                mailbox.note(&result);
                 asked.reply.send(result);
             }
             PagerMail::Restore(asked) => {
@@ -151,6 +155,7 @@ pub async fn pager(
                     Some(model) => restore(model, &links, is_abandoned).await,
                     None => Err(not_opened()),
                 };
+                mailbox.note(&restored);
                 asked.reply.send(restored);
             }
             PagerMail::Close(asked) => {

@@ -2,6 +2,7 @@
 //! where weights stream.
 
 mod core;
+mod gap;
 mod pace;
 mod run;
 mod shell;

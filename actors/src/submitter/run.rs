@@ -11,9 +11,10 @@ use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunOver};
-use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
+use fanlight_messages::protocol::telemetry::{Gap, GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
+use super::gap::GapMeter;
 use super::pace::Pace;
 use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
@@ -24,9 +25,8 @@ use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 struct InFlight {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
     permit: Permit<RunEvent>,
-    submitted_us: u64,
-    /// Width of a window's steps.
-    width: Width,
+    /// What is known of it so far.
+    piece: Piece,
     /// Whether a pipeline was compiled meanwhile, which takes the host's time.
     is_disturbed: bool,
 }
@@ -41,19 +41,31 @@ enum Next {
     ReaderGone,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop.
+/// What control mail means for the run under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Heard {
+    Nothing,
+    /// Nothing more is to be begun.
+    Pause,
+    /// Nothing of it is wanted any more.
+    End,
+}
+
+/// Runs a request to its end. `control` answers control mail and returns what it means for the run: windows
+/// that are submitted end by themselves, so that a pause is as good as an end.
 pub(super) async fn run<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     events: &StreamSender<RunEvent>,
     mailbox: &mut Mailbox<SubmitterMail>,
-    links: &SubmitterLinks,
-    pace: &mut Pace,
-    mut control: impl FnMut(SubmitterMail) -> bool,
+    (links, meter, pace): (&SubmitterLinks, &mut GapMeter, &mut Pace),
+    mut control: impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<RunOver, DeviceError> {
+    meter.begin_run(begin.asked_us, links.clock.now_us());
     let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else {
         return Ok(RunOver::default());
     };
+    meter.spend(links.clock.now_us(), GapCause::Compile);
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -66,8 +78,9 @@ pub(super) async fn run<M: BackendModel>(
             .then(|| events.try_reserve())
             .flatten()
         {
-            match submit(model, begin, &mut core, &mut widths, links, pace).await {
-                Ok(submitted) => track(&mut in_flight, submitted, permit, links),
+            let next = submit(model, begin, (&mut core, &mut widths), (links, meter, pace)).await;
+            match next {
+                Ok(submitted) => track(&mut in_flight, submitted, permit, (links, meter)),
                 Err(error) => {
                     fail(&mut failure, &mut core, error);
                     break;
@@ -80,20 +93,24 @@ pub(super) async fn run<M: BackendModel>(
         }
         let rest_us = may_submit(&core, &in_flight, completed_us, links);
         match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
-            Next::Place(permit) => drop(permit),
-            Next::Rested => {}
+            Next::Place(permit) => {
+                meter.spend(links.clock.now_us(), GapCause::Consumer);
+                drop(permit);
+            }
+            Next::Rested => meter.spend(links.clock.now_us(), GapCause::Rest),
             Next::ReaderGone => core.stop(),
             Next::Control(None) => {
                 orphaned = true;
                 core.stop();
             }
             Next::Control(Some(mail)) => {
-                if control(mail) {
-                    core.stop();
+                if control(mail) != Heard::Nothing {
+                    core.finish();
                 }
             }
             Next::Report(result) => {
                 let Some(done) = in_flight.pop_front() else { continue };
+                *meter = GapMeter::new(links.clock.now_us());
                 match result {
                     Ok(report) if failure.is_none() => {
                         complete(&mut core, done, report, &mut completed_us, links, pace);
@@ -126,7 +143,7 @@ async fn prepare<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     mailbox: &mut Mailbox<SubmitterMail>,
-    control: &mut impl FnMut(SubmitterMail) -> bool,
+    control: &mut impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<Option<Widths>, DeviceError> {
     let (first, mut widths) = (begin.width.limit(Width::Off), Widths::new());
     while !widths.is_settled(first) {
@@ -148,29 +165,33 @@ fn complete(
     links: &SubmitterLinks,
     pace: &mut Pace,
 ) {
-    let InFlight { width, is_disturbed, permit, submitted_us, .. } = done;
-    let now_us = links.clock.now_us();
+    let InFlight { mut piece, is_disturbed, permit, .. } = done;
     // The device worked on this one since the one before it ended.
-    let elapsed_us = now_us.saturating_sub(submitted_us.max(*completed_us));
-    *completed_us = now_us;
+    piece.began_us = piece.submitted_us.max(*completed_us);
+    piece.completed_us = links.clock.now_us();
+    *completed_us = piece.completed_us;
+    let elapsed_us = piece.elapsed_us();
     if let Some(told) = core.complete(report, elapsed_us) {
         match &told.event {
             RunEvent::PromptEvaluated { tokens, .. } => pace.prompt(*tokens, elapsed_us),
             // Steps after the end take no time.
             RunEvent::WindowCompleted { steps, .. } if !told.has_ended => {
-                pace.window(width, *steps, elapsed_us);
+                pace.window(piece.width, *steps, elapsed_us);
             }
             RunEvent::WindowCompleted { .. } | RunEvent::PassAdvanced { .. } => {}
         }
-        tell(told, elapsed_us, links, (width, is_disturbed, permit));
+        tell(told, piece, links, (is_disturbed, permit));
     }
 }
 
 /// Answers control mail that is there already; true when it stops the run.
-fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(SubmitterMail) -> bool) -> bool {
+fn is_stopped(
+    mailbox: &mut Mailbox<SubmitterMail>,
+    control: &mut impl FnMut(SubmitterMail) -> Heard,
+) -> bool {
     let mut is_stopped = false;
     while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
-        is_stopped |= control(mail);
+        is_stopped |= control(mail) != Heard::Nothing;
     }
     is_stopped
 }
@@ -178,7 +199,7 @@ fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(Sub
 /// What was just submitted.
 struct Submitted {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
-    width: Width,
+    piece: Piece,
     has_compiled: bool,
 }
 
@@ -186,24 +207,30 @@ struct Submitted {
 async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
-    core: &mut RunCore,
-    widths: &mut Widths,
-    links: &SubmitterLinks,
-    pace: &Pace,
+    (core, widths): (&mut RunCore, &mut Widths),
+    (links, meter, pace): (&SubmitterLinks, &mut GapMeter, &Pace),
 ) -> Result<Option<Submitted>, DeviceError> {
     let plan = links.plan.get();
     Ok(match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
             let parts = pace.prompt_parts(range.len(), plan.cap_us);
-            let report = model.prefill(base, &begin.tokens[range], choose, parts)?;
-            Some(Submitted { report: report.boxed_local(), width: Width::Off, has_compiled: false })
+            let report = model.prefill(base, &begin.tokens[range], choose, parts)?.boxed_local();
+            let piece = piece(begin, PieceKind::Prompt, Width::Off, 0);
+            Some(Submitted { report, piece, has_compiled: false })
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
+            meter.spend(links.clock.now_us(), GapCause::Host);
             let (width, has_compiled) = widths.next(model, planned).await?;
-            let report = model.window(steps, width, pace.step_parts(width, plan.cap_us))?;
-            Some(Submitted { report: report.boxed_local(), width, has_compiled })
+            meter.spend(links.clock.now_us(), GapCause::Compile);
+            let parts = pace.step_parts(width, plan.cap_us);
+            let report = model.window(steps, width, parts)?.boxed_local();
+            let mut piece = piece(begin, PieceKind::Window, width, steps);
+            if width == plan.width {
+                piece.expected_tokens_per_s = plan.tokens_per_s;
+            }
+            Some(Submitted { report, piece, has_compiled })
         }
         None => None,
     })
@@ -214,12 +241,31 @@ fn track(
     in_flight: &mut VecDeque<InFlight>,
     submitted: Option<Submitted>,
     permit: Permit<RunEvent>,
-    links: &SubmitterLinks,
+    (links, meter): (&SubmitterLinks, &mut GapMeter),
 ) {
-    let Some(Submitted { report, width, has_compiled }) = submitted else { return };
+    let Some(Submitted { report, mut piece, has_compiled }) = submitted else { return };
     in_flight.iter_mut().for_each(|window| window.is_disturbed |= has_compiled);
-    let submitted_us = links.clock.now_us();
-    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed: has_compiled });
+    piece.submitted_us = links.clock.now_us();
+    meter.spend(piece.submitted_us, GapCause::Host);
+    piece.gap = meter.take(!in_flight.is_empty());
+    in_flight.push_back(InFlight { report, permit, piece, is_disturbed: has_compiled });
+}
+
+/// A piece of a run of which nothing is known yet but what it is.
+pub(super) fn piece(begin: &BeginDecode, kind: PieceKind, width: Width, steps: u32) -> Piece {
+    Piece {
+        kind: if begin.asked_us.is_some() { kind } else { PieceKind::Measurement },
+        width,
+        steps,
+        live_steps: 0,
+        tokens: 0,
+        expected_tokens_per_s: 0,
+        submitted_us: 0,
+        began_us: 0,
+        completed_us: 0,
+        gap: Gap::default(),
+        starved_us: None,
+    }
 }
 
 /// In how many microseconds something may be submitted; `None` when first something else must happen. Where
@@ -282,25 +328,27 @@ async fn next(
     }
 }
 
+/// Tells the engine, the controller and telemetry what came of a piece.
 pub(super) fn tell(
     done: Done,
-    elapsed_us: u64,
+    mut piece: Piece,
     links: &SubmitterLinks,
-    (width, is_disturbed, permit): (Width, bool, Permit<RunEvent>),
+    (is_disturbed, permit): (bool, Permit<RunEvent>),
 ) {
     match &done.event {
         RunEvent::PassAdvanced { .. } => {}
         RunEvent::PromptEvaluated { tokens, .. } => {
-            links.record(RecordSample::Prompt { tokens: *tokens, elapsed_us });
+            piece.tokens = *tokens;
+            links.record(RecordSample::Piece(piece));
         }
         RunEvent::WindowCompleted { steps, report, .. } => {
-            let tokens = report.tokens.len() as u32;
-            links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
+            (piece.tokens, piece.live_steps) = (report.tokens.len() as u32, report.steps.len() as u32);
+            links.record(RecordSample::Piece(piece));
             // Steps after the end do nothing; what they take says nothing about a step.
             if !done.has_ended {
                 let (steps, records) = (*steps, report.steps.clone());
-                let elapsed_us = (!is_disturbed).then_some(elapsed_us);
-                links.observe(ObserveWindow { width, steps, elapsed_us, records });
+                let elapsed_us = (!is_disturbed).then_some(piece.elapsed_us());
+                links.observe(ObserveWindow { width: piece.width, steps, elapsed_us, records });
             }
             let mut drafts = DraftStats::default();
             report.steps.iter().for_each(|step| drafts.add(step));

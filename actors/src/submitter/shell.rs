@@ -11,9 +11,10 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::gap::GapMeter;
 use super::pace::Pace;
-use super::run::run;
-use super::streamed::{Told, run_streamed};
+use super::run::{Heard, run};
+use super::streamed::{Streaming, Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
@@ -41,6 +42,8 @@ pub enum SubmitterMail {
     Stream(Asked<StreamRows>),
     /// See [`GatherRows`].
     Gather(Asked<GatherRows>),
+    /// See [`PauseDecode`].
+    Pause(Asked<PauseDecode>),
     /// See [`EndDecode`].
     End(Asked<EndDecode>),
 }
@@ -49,6 +52,7 @@ impl Mail for SubmitterMail {
     fn lane(&self) -> Lane {
         match self {
             Self::Describe(_) => DescribeDevice::LANE,
+            Self::Pause(_) => PauseDecode::LANE,
             Self::End(_) => EndDecode::LANE,
             _ => Lane::Inbox,
         }
@@ -73,6 +77,7 @@ from_asked!(
     Reopen(ReopenDevice),
     Stream(StreamRows),
     Gather(GatherRows),
+    Pause(PauseDecode),
     End(EndDecode)
 );
 
@@ -107,7 +112,7 @@ pub async fn submitter<B: Backend>(
     links: SubmitterLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut model: Option<Placed<B::Model>> = None;
-    let mut ended = RunId::default();
+    let mut ends = Ends::default();
     while let Some(mail) = mailbox.next().await {
         match mail {
             SubmitterMail::Create(asked) => {
@@ -115,7 +120,9 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                asked.reply.send(created.map(|on_device| model = Some(Placed::new(on_device, plan))));
+                mailbox.note(&created);
+                let now_us = links.clock.now_us();
+                asked.reply.send(created.map(|on_device| model = Some(Placed::new(on_device, plan, now_us))));
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -132,6 +139,7 @@ pub async fn submitter<B: Backend>(
                     Some(model) => model.on_device.compile(progress).await,
                     None => Err(DeviceError::NoModel),
                 };
+                mailbox.note(&compiled);
                 asked.reply.send(compiled);
             }
             SubmitterMail::Drop(asked) => {
@@ -141,19 +149,24 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Reopen(asked) => {
                 model = None;
                 let reopened = backend.reopen().await;
+                mailbox.note(&reopened);
                 asked.reply.send(reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events, demands) => {
                 let result = match &mut model {
                     None => Err(DeviceError::NoModel),
                     // Its end came first.
-                    Some(_) if asked.request.run <= ended => Ok(RunOver::default()),
+                    Some(_) if ends.heard(asked.request.run) != Heard::Nothing => Ok(RunOver::default()),
                     Some(model) => {
                         let current = asked.request.run;
-                        let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
+                        let control = |mail| {
+                            ends.answer(mail, backend.as_ref());
+                            ends.heard(current)
+                        };
                         model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
+                mailbox.note(&result);
                 if result.is_err() {
                     // What is on the device can no longer be trusted; a new load starts clean.
                     model = None;
@@ -164,24 +177,23 @@ pub async fn submitter<B: Backend>(
             // What a run had asked for that has ended.
             SubmitterMail::Stream(asked) => asked.reply.send(Ok(())),
             SubmitterMail::Gather(asked) => asked.reply.send(Ok(())),
-            control @ (SubmitterMail::Describe(_) | SubmitterMail::End(_)) => {
-                answer_control(control, backend.as_ref(), &mut ended);
-            }
+            control => ends.answer(control, backend.as_ref()),
         }
     }
     Ok(())
 }
 
-/// A model on the device, and the plan that it obeys.
+/// A model on the device, the plan that it obeys, and since when nothing of it runs.
 struct Placed<M> {
     on_device: M,
     plan: Rc<GpuPlan>,
     pace: Pace,
+    meter: GapMeter,
 }
 
 impl<M: BackendModel> Placed<M> {
-    fn new(on_device: M, plan: Rc<GpuPlan>) -> Self {
-        Self { on_device, plan, pace: Pace::default() }
+    fn new(on_device: M, plan: Rc<GpuPlan>, now_us: u64) -> Self {
+        Self { on_device, plan, pace: Pace::default(), meter: GapMeter::new(now_us) }
     }
 
     fn upload_vector(&mut self, request: &UploadVector) -> Result<(), DeviceError> {
@@ -197,14 +209,16 @@ impl<M: BackendModel> Placed<M> {
         demands: Option<StreamSender<Demand>>,
         mailbox: &mut Mailbox<SubmitterMail>,
         links: &SubmitterLinks,
-        control: impl FnMut(SubmitterMail) -> bool,
+        control: impl FnMut(SubmitterMail) -> Heard,
     ) -> Result<RunOver, DeviceError> {
+        let Self { on_device, plan, pace, meter } = self;
         let Some(demands) = demands else {
-            return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
+            return run(on_device, request, events, mailbox, (links, meter, pace), control).await;
         };
         let told = Told { events: events.clone(), demands };
-        let model = self.on_device.streamed()?;
-        run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
+        let model = on_device.streamed()?;
+        let streaming = Streaming { model, plan: plan.clone(), begin: request, told, links, meter };
+        run_streamed(streaming, mailbox, control).await
     }
 }
 
@@ -217,16 +231,37 @@ async fn upload_matrix<M: BackendModel>(
     model.on_device.upload_matrix(*matrix, *first_row, bytes).await
 }
 
-/// Answers mail of the control lane; returns the last run that has been ended.
-fn answer_control<B: Backend>(mail: SubmitterMail, backend: &B, ended: &mut RunId) -> RunId {
-    match mail {
-        SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
-        SubmitterMail::End(asked) => {
-            *ended = (*ended).max(asked.request.run);
-            asked.reply.send(());
+/// The last runs that were told to end.
+#[derive(Default)]
+struct Ends {
+    paused: RunId,
+    ended: RunId,
+}
+
+impl Ends {
+    /// What a run has been told.
+    fn heard(&self, run: RunId) -> Heard {
+        match run {
+            run if run <= self.ended => Heard::End,
+            run if run <= self.paused => Heard::Pause,
+            _ => Heard::Nothing,
         }
-        // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
-        other => drop(other),
     }
-    *ended
+
+    /// Answers mail of the control lane.
+    fn answer<B: Backend>(&mut self, mail: SubmitterMail, backend: &B) {
+        match mail {
+            SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
+            SubmitterMail::Pause(asked) => {
+                self.paused = self.paused.max(asked.request.run);
+                asked.reply.send(());
+            }
+            SubmitterMail::End(asked) => {
+                self.ended = self.ended.max(asked.request.run);
+                asked.reply.send(());
+            }
+            // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
+            other => drop(other),
+        }
+    }
 }

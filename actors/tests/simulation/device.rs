@@ -48,6 +48,11 @@ impl PaperBackend {
         self.clock_us.get()
     }
 
+    /// Time passes in which nothing happens.
+    pub fn pass_time(&self, us: u64) {
+        self.clock_us.set(self.clock_us.get() + us);
+    }
+
     /// Uploads that have arrived, to different places.
     pub fn uploads(&self) -> usize {
         let state = self.state.borrow();

@@ -44,6 +44,7 @@ async fn create_model(submitter: &Addr<SubmitterMail>) {
 fn begin(run: u64) -> BeginDecode {
     let setup = RequestSetup { context_len: 256, token_limit: 9, ..RequestSetup::default() };
     BeginDecode {
+        asked_us: Some(0),
         run: RunId(run),
         setup,
         base: 0,

@@ -4,6 +4,7 @@
 import { describe } from "./adapter.js";
 import init, { Engine, inspectAddress, inspectFiles, prepareWorker } from "./fanlight.js";
 import type { InitOutput, ModelCard } from "./fanlight.js";
+import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX, wallMs } from "./protocol.js";
 import type {
   FromWorker,
   Question,
@@ -14,7 +15,6 @@ import type {
   WorkerEvent,
   WorkerFailure,
 } from "./protocol.js";
-import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX } from "./protocol.js";
 import { Storage } from "./storage.js";
 
 type Answer = Requests[RequestName]["answer"];
@@ -145,8 +145,9 @@ async function generate(
   const running = await holding(question.key);
   const room = new Room();
   rooms.set(id, room);
+  const queuedUs = Math.max(0, Math.round((wallMs() - question.askedAtMs) * 1000));
   try {
-    return await running.generate(question.request, (event) => {
+    return await running.generate({ ...question.request, queuedUs }, (event) => {
       told(event);
       return room.take();
     });
@@ -196,6 +197,8 @@ async function aside(question: Question): Promise<Answer> {
       return null;
     case "memory":
       return (await prepared()).memory.buffer.byteLength;
+    case "snapshot":
+      return engine === null ? null : await (await engine).snapshot(question.after);
     case "stored":
       return await storage.list();
     case "forget":
@@ -206,7 +209,14 @@ async function aside(question: Question): Promise<Answer> {
   }
 }
 
-const ASIDE: ReadonlySet<RequestName> = new Set(["inspect", "cancel", "memory", "stored", "forget"]);
+const ASIDE: ReadonlySet<RequestName> = new Set([
+  "inspect",
+  "cancel",
+  "memory",
+  "snapshot",
+  "stored",
+  "forget",
+]);
 
 /** Questions that wait for the engine, in order, and the one that has it. */
 const waiting: Ask[] = [];

@@ -2,6 +2,7 @@
 
 import { setKeeps } from "../chat.js";
 import { set, settings, type Theme } from "../state.js";
+import { BridgeSection } from "./bridge.js";
 import { Panel } from "./parts.js";
 
 /** A number within its range; anything else is not taken. */
@@ -100,6 +101,7 @@ export function SettingsPanel() {
           <span class="faint small">Switched off, those that are kept are deleted.</span>
         </span>
       </label>
+      <BridgeSection />
     </Panel>
   );
 }

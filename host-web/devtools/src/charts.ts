@@ -50,7 +50,7 @@ function seriesOf(look: SeriesLook, palette: Palette): uPlot.Series {
   return {
     label,
     scale,
-    width: drawn === "bars" ? 0 : 1.75,
+    width: drawn === "bars" ? 0 : drawn === "steps" ? 1 : 1.75,
     stroke: () => palette(colour),
     points: { show: drawn === "points", size: 7, fill: () => palette(colour) },
     spanGaps: false,
@@ -75,7 +75,7 @@ function axis(palette: Palette, text: (value: number) => string, more: Partial<u
 
 /** A chart in a box that it fills. */
 export class Chart {
-  readonly element = h("div", { class: "chart", role: "img" });
+  readonly element = h("div", { class: "chart", role: "img", "aria-label": "Not drawn yet" });
   private readonly plot: uPlot;
   private readonly resized: ResizeObserver;
 

@@ -22,6 +22,7 @@ mod remember;
 mod reply;
 mod run;
 mod shell;
+mod telling;
 mod timing;
 
 use std::rc::Rc;
@@ -37,7 +38,7 @@ use crate::controller::controller;
 use crate::kit::{Capacities, Clock, Latch, World};
 use crate::memory::{MemoryStorage, NoStorage, memory};
 use crate::pager::{PagerLinks, pager};
-use crate::submitter::{SubmitterLinks, submitter};
+use crate::submitter::{Gaps, SubmitterLinks, submitter};
 use crate::telemetry::TelemetryLink;
 
 pub(crate) use load::context_len;
@@ -68,6 +69,7 @@ pub fn start_engine_with<B: Backend>(
         controller: controller.clone(),
         telemetry: telemetry.clone(),
         plan,
+        gaps: Gaps::new(clock.clone()),
         clock: clock.clone(),
     };
     let capacities = Capacities { control: SUBMITTER_CONTROL, inbox: SUBMITTER_INBOX };

@@ -8,11 +8,11 @@ use fanlight_messages::protocol::engine::{BudgetSet, LoadProgress, SetBudget};
 use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned, WeightsPlaced};
 use fanlight_messages::protocol::telemetry::Facts;
 
-use super::generate::Telling;
 use super::load::place;
 use super::quarantine::Quarantine;
 use super::reply::ReplyCore;
 use super::shell::{Engine, EngineMail, Interrupt, while_busy};
+use super::telling::Telling;
 use crate::controller::ControllerMail;
 use crate::kit::{Asked, Latch, Mailbox};
 
@@ -90,7 +90,11 @@ impl Engine {
                     model.residency = residency;
                     model.quarantine = Quarantine::new(placed.quarantined.as_ref());
                     let facts = self.links.telemetry.facts();
-                    facts.set(Facts { model: Some(Rc::new(model.facts(&plan))), ..facts.get() });
+                    facts.set(Facts {
+                        model: Some(Rc::new(model.facts(&plan))),
+                        quarantined: placed.quarantined.iter().cloned().collect(),
+                        ..facts.get()
+                    });
                 }
                 let WeightsPlaced { peak_bytes: gpu_bytes, read_bytes, quarantined } = placed;
                 let set = BudgetSet { plan, was_reduced, gpu_bytes, read_bytes, quarantined };

@@ -3,10 +3,7 @@
 
 use std::rc::Rc;
 
-use futures::future::{Either, select};
-use futures::pin_mut;
-
-use fanlight_messages::device::{Quarantined, RequestSetup};
+use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
@@ -20,15 +17,9 @@ use super::quarantine::Quarantine;
 use super::remember;
 use super::reply::ReplyCore;
 use super::shell::{Engine, EngineMail, Interrupt, refuse, while_busy};
+use super::telling::{Next, Telling, next, next_paused};
 use super::timing::Timing;
-use crate::kit::{Asked, Latch, Mailbox, Permit, StreamReceiver, StreamSender};
-
-/// What a reply waits for.
-enum Next {
-    Mail(Option<EngineMail>),
-    Event(Option<RunEvent>, Option<Permit<GenerationEvent>>),
-    ReaderGone,
-}
+use crate::kit::{Asked, Mailbox, StreamReceiver, StreamSender};
 
 impl Engine {
     /// Generates a reply. `Err` only when an actor is gone.
@@ -190,9 +181,13 @@ impl Engine {
             }
         };
         mailbox.note(&restored);
-        if let Ok(ModelRestored { adapter, .. }) = &restored {
+        if let Ok(ModelRestored { adapter, quarantined, .. }) = &restored {
             let facts = self.links.telemetry.facts();
-            facts.set(Facts { adapter: Some(Rc::new(adapter.clone())), ..facts.get() });
+            facts.set(Facts {
+                adapter: Some(Rc::new(adapter.clone())),
+                quarantined: quarantined.iter().cloned().collect(),
+                ..facts.get()
+            });
         }
         self.is_lost = restored.is_err();
         if let (Ok(restored), Some(model)) = (&restored, &mut self.model) {
@@ -254,67 +249,5 @@ impl Engine {
                 self.end_run().await?;
             }
         }
-    }
-}
-
-/// The host's side of a reply.
-pub(super) struct Telling {
-    host: StreamSender<GenerationEvent>,
-    /// Reserved places, one for each time that the reply may be resumed.
-    notices: Vec<Permit<GenerationEvent>>,
-    /// What ended the reply early.
-    pub(super) interrupt: Option<Interrupt>,
-    /// Reserved places for what a run tells that is paused, so that a budget need not wait for the reader.
-    spare: Vec<Permit<GenerationEvent>>,
-    /// Another budget, which was asked for meanwhile.
-    pub(super) budget: Option<(Asked<SetBudget>, Latch<LoadProgress>)>,
-    timing: Timing,
-    /// What the runs of the reply found.
-    quarantined: Vec<Quarantined>,
-}
-
-impl Telling {
-    /// Whether the run can be paused now: no budget waits already, and there is a place for everything that
-    /// it may still tell.
-    fn can_pause(&mut self) -> bool {
-        let missing = RUN_EVENTS - self.spare.len();
-        self.spare.extend((0..missing).map_while(|_| self.host.try_reserve()));
-        self.budget.is_none() && self.spare.len() == RUN_EVENTS
-    }
-}
-
-/// Waits for mail or for an event of a run that is paused, for which a place is reserved.
-async fn next_paused(
-    run: &mut StreamReceiver<RunEvent>,
-    spare: &mut Vec<Permit<GenerationEvent>>,
-    mailbox: &mut Mailbox<EngineMail>,
-) -> Next {
-    let (mail, event) = (mailbox.next(), run.next());
-    pin_mut!(mail, event);
-    match select(mail, event).await {
-        Either::Left((mail, _)) => Next::Mail(mail),
-        Either::Right((event, _)) => Next::Event(event, spare.pop()),
-    }
-}
-
-/// Waits for mail, for the host to leave, or for room at the host and then an event of the run.
-async fn next(
-    run: &mut StreamReceiver<RunEvent>,
-    host: &StreamSender<GenerationEvent>,
-    mailbox: &mut Mailbox<EngineMail>,
-) -> Next {
-    let mail = mailbox.next();
-    let left = host.closed();
-    let event = async {
-        match host.reserve().await {
-            Ok(permit) => Next::Event(run.next().await, Some(permit)),
-            Err(_) => Next::ReaderGone,
-        }
-    };
-    pin_mut!(mail, left, event);
-    match select(mail, select(left, event)).await {
-        Either::Left((mail, _)) => Next::Mail(mail),
-        Either::Right((Either::Left(_), _)) => Next::ReaderGone,
-        Either::Right((Either::Right((next, _)), _)) => next,
     }
 }

@@ -39,10 +39,10 @@ pub(super) struct LoadedModel {
     pub streams: bool,
     /// What its plan was asked for.
     pub residency: PlanResidency,
-    /// What it must not use on this device.
-    pub quarantine: Quarantine,
     pub name: String,
     pub program: Rc<Program>,
+    /// What it must not use on this device.
+    pub quarantine: Quarantine,
 }
 
 impl LoadedModel {
@@ -112,9 +112,9 @@ pub(super) async fn load(
         is_software: adapter.is_software,
         streams: plan.stream.is_some(),
         residency,
-        quarantine: Quarantine::new(placed.quarantined.as_ref()),
         name: name.clone(),
         program: opened.program,
+        quarantine: Quarantine::new(placed.quarantined.as_ref()),
     };
     let answer = ModelLoaded {
         name,

@@ -212,7 +212,7 @@ impl Engine {
     pub(super) async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
         let facts = self.links.telemetry.facts();
-        facts.set(Facts { model: None, ..facts.get() });
+        facts.set(Facts { model: None, quarantined: Vec::new(), ..facts.get() });
         self.is_lost = false;
         self.calibration = Calibration::default();
         self.journal.clear();
@@ -240,6 +240,7 @@ impl Engine {
                 let facts = Facts {
                     adapter: Some(Rc::new(answer.adapter.clone())),
                     model: Some(Rc::new(model.facts(&answer.plan))),
+                    quarantined: answer.quarantined.iter().cloned().collect(),
                 };
                 self.links.telemetry.facts().set(facts);
                 let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;

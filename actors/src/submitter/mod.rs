@@ -10,4 +10,5 @@ mod streamed;
 mod widths;
 
 pub use core::{Done, RunCore, Submission};
+pub use gap::Gaps;
 pub use shell::{SubmitterLinks, SubmitterMail, submitter};

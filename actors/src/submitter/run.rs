@@ -11,10 +11,9 @@ use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunOver};
-use fanlight_messages::protocol::telemetry::{Gap, GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
+use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
-use super::gap::GapMeter;
 use super::pace::Pace;
 use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
@@ -58,14 +57,13 @@ pub(super) async fn run<M: BackendModel>(
     begin: &BeginDecode,
     events: &StreamSender<RunEvent>,
     mailbox: &mut Mailbox<SubmitterMail>,
-    (links, meter, pace): (&SubmitterLinks, &mut GapMeter, &mut Pace),
+    links: &SubmitterLinks,
+    pace: &mut Pace,
     mut control: impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<RunOver, DeviceError> {
-    meter.begin_run(begin.asked_us, links.clock.now_us());
-    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else {
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control, links).await? else {
         return Ok(RunOver::default());
     };
-    meter.spend(links.clock.now_us(), GapCause::Compile);
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
@@ -78,9 +76,8 @@ pub(super) async fn run<M: BackendModel>(
             .then(|| events.try_reserve())
             .flatten()
         {
-            let next = submit(model, begin, (&mut core, &mut widths), (links, meter, pace)).await;
-            match next {
-                Ok(submitted) => track(&mut in_flight, submitted, permit, (links, meter)),
+            match submit(model, begin, &mut core, &mut widths, links, pace).await {
+                Ok(submitted) => track(&mut in_flight, submitted, permit, links),
                 Err(error) => {
                     fail(&mut failure, &mut core, error);
                     break;
@@ -93,11 +90,8 @@ pub(super) async fn run<M: BackendModel>(
         }
         let rest_us = may_submit(&core, &in_flight, completed_us, links);
         match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
-            Next::Place(permit) => {
-                meter.spend(links.clock.now_us(), GapCause::Consumer);
-                drop(permit);
-            }
-            Next::Rested => meter.spend(links.clock.now_us(), GapCause::Rest),
+            Next::Place(permit) => drop(permit),
+            Next::Rested => {}
             Next::ReaderGone => core.stop(),
             Next::Control(None) => {
                 orphaned = true;
@@ -110,7 +104,6 @@ pub(super) async fn run<M: BackendModel>(
             }
             Next::Report(result) => {
                 let Some(done) = in_flight.pop_front() else { continue };
-                *meter = GapMeter::new(links.clock.now_us());
                 match result {
                     Ok(report) if failure.is_none() => {
                         complete(&mut core, done, report, &mut completed_us, links, pace);
@@ -144,7 +137,9 @@ async fn prepare<M: BackendModel>(
     begin: &BeginDecode,
     mailbox: &mut Mailbox<SubmitterMail>,
     control: &mut impl FnMut(SubmitterMail) -> Heard,
+    links: &SubmitterLinks,
 ) -> Result<Option<Widths>, DeviceError> {
+    links.gaps.begin_run(begin.asked_us);
     let (first, mut widths) = (begin.width.limit(Width::Off), Widths::new());
     while !widths.is_settled(first) {
         widths.advance(model, first).await?;
@@ -153,6 +148,7 @@ async fn prepare<M: BackendModel>(
         }
     }
     model.prepare_sampling(&begin.setup.sampling).await?;
+    links.gaps.spend(GapCause::Compile);
     Ok((!is_stopped(mailbox, control)).then_some(widths))
 }
 
@@ -207,30 +203,29 @@ struct Submitted {
 async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
-    (core, widths): (&mut RunCore, &mut Widths),
-    (links, meter, pace): (&SubmitterLinks, &mut GapMeter, &Pace),
+    core: &mut RunCore,
+    widths: &mut Widths,
+    links: &SubmitterLinks,
+    pace: &Pace,
 ) -> Result<Option<Submitted>, DeviceError> {
     let plan = links.plan.get();
     Ok(match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
             let parts = pace.prompt_parts(range.len(), plan.cap_us);
-            let report = model.prefill(base, &begin.tokens[range], choose, parts)?.boxed_local();
+            let report = model.prefill(base, &begin.tokens[range], choose, parts)?;
             let piece = piece(begin, PieceKind::Prompt, Width::Off, 0);
-            Some(Submitted { report, piece, has_compiled: false })
+            Some(Submitted { report: report.boxed_local(), piece, has_compiled: false })
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
-            meter.spend(links.clock.now_us(), GapCause::Host);
+            links.gaps.spend(GapCause::Host);
             let (width, has_compiled) = widths.next(model, planned).await?;
-            meter.spend(links.clock.now_us(), GapCause::Compile);
-            let parts = pace.step_parts(width, plan.cap_us);
-            let report = model.window(steps, width, parts)?.boxed_local();
+            links.gaps.spend(GapCause::Compile);
+            let report = model.window(steps, width, pace.step_parts(width, plan.cap_us))?;
             let mut piece = piece(begin, PieceKind::Window, width, steps);
-            if width == plan.width {
-                piece.expected_tokens_per_s = plan.tokens_per_s;
-            }
-            Some(Submitted { report, piece, has_compiled })
+            piece.expect(&plan);
+            Some(Submitted { report: report.boxed_local(), piece, has_compiled })
         }
         None => None,
     })
@@ -241,31 +236,19 @@ fn track(
     in_flight: &mut VecDeque<InFlight>,
     submitted: Option<Submitted>,
     permit: Permit<RunEvent>,
-    (links, meter): (&SubmitterLinks, &mut GapMeter),
+    links: &SubmitterLinks,
 ) {
     let Some(Submitted { report, mut piece, has_compiled }) = submitted else { return };
     in_flight.iter_mut().for_each(|window| window.is_disturbed |= has_compiled);
     piece.submitted_us = links.clock.now_us();
-    meter.spend(piece.submitted_us, GapCause::Host);
-    piece.gap = meter.take(!in_flight.is_empty());
+    links.gaps.spend(GapCause::Host);
+    piece.gap = links.gaps.take(!in_flight.is_empty());
     in_flight.push_back(InFlight { report, permit, piece, is_disturbed: has_compiled });
 }
 
 /// A piece of a run of which nothing is known yet but what it is.
 pub(super) fn piece(begin: &BeginDecode, kind: PieceKind, width: Width, steps: u32) -> Piece {
-    Piece {
-        kind: if begin.asked_us.is_some() { kind } else { PieceKind::Measurement },
-        width,
-        steps,
-        live_steps: 0,
-        tokens: 0,
-        expected_tokens_per_s: 0,
-        submitted_us: 0,
-        began_us: 0,
-        completed_us: 0,
-        gap: Gap::default(),
-        starved_us: None,
-    }
+    Piece::new(if begin.asked_us.is_some() { kind } else { PieceKind::Measurement }, width, steps)
 }
 
 /// In how many microseconds something may be submitted; `None` when first something else must happen. Where
@@ -322,10 +305,17 @@ async fn next(
         }
     };
     pin_mut!(control, reader, report);
-    match select(control, select(report, reader)).await {
+    let next = match select(control, select(report, reader)).await {
         Either::Left((mail, _)) => Next::Control(mail),
         Either::Right((Either::Left((next, _)), _)) | Either::Right((Either::Right((next, _)), _)) => next,
+    };
+    match &next {
+        Next::Report(_) => links.gaps.restart(),
+        Next::Place(_) => links.gaps.spend(GapCause::Consumer),
+        Next::Rested => links.gaps.spend(GapCause::Rest),
+        Next::Control(_) | Next::ReaderGone => {}
     }
+    next
 }
 
 /// Tells the engine, the controller and telemetry what came of a piece.

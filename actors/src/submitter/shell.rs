@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use fanlight_messages::device::Quarantined;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::Lane;
@@ -11,10 +12,10 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
-use super::gap::GapMeter;
+use super::gap::Gaps;
 use super::pace::Pace;
 use super::run::{Heard, run};
-use super::streamed::{Streaming, Told, run_streamed};
+use super::streamed::{Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
@@ -90,6 +91,8 @@ pub struct SubmitterLinks {
     pub telemetry: TelemetryLink,
     /// The plan of windows to come.
     pub plan: Latch<PlanChosen>,
+    /// Why nothing is in flight.
+    pub gaps: Gaps,
     /// Time.
     pub clock: Clock,
 }
@@ -120,9 +123,9 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                mailbox.note(&created);
-                let now_us = links.clock.now_us();
-                asked.reply.send(created.map(|on_device| model = Some(Placed::new(on_device, plan, now_us))));
+                let created = created.map(|on_device| model = Some(Placed::new(on_device, plan)));
+                links.gaps.restart();
+                mailbox.answer(asked.reply, created);
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -133,14 +136,8 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
-                let progress =
-                    |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
-                let compiled = match &mut model {
-                    Some(model) => model.on_device.compile(progress).await,
-                    None => Err(DeviceError::NoModel),
-                };
-                mailbox.note(&compiled);
-                asked.reply.send(compiled);
+                let compiled = compile(model.as_mut(), &latch).await;
+                mailbox.answer(asked.reply, compiled);
             }
             SubmitterMail::Drop(asked) => {
                 model = None;
@@ -149,8 +146,7 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Reopen(asked) => {
                 model = None;
                 let reopened = backend.reopen().await;
-                mailbox.note(&reopened);
-                asked.reply.send(reopened.map(|()| backend.facts()));
+                mailbox.answer(asked.reply, reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events, demands) => {
                 let result = match &mut model {
@@ -166,13 +162,12 @@ pub async fn submitter<B: Backend>(
                         model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
-                mailbox.note(&result);
                 if result.is_err() {
                     // What is on the device can no longer be trusted; a new load starts clean.
                     model = None;
                 }
                 drop(events);
-                asked.reply.send(result);
+                mailbox.answer(asked.reply, result);
             }
             // What a run had asked for that has ended.
             SubmitterMail::Stream(asked) => asked.reply.send(Ok(())),
@@ -183,17 +178,16 @@ pub async fn submitter<B: Backend>(
     Ok(())
 }
 
-/// A model on the device, the plan that it obeys, and since when nothing of it runs.
+/// A model on the device, and the plan that it obeys.
 struct Placed<M> {
     on_device: M,
     plan: Rc<GpuPlan>,
     pace: Pace,
-    meter: GapMeter,
 }
 
 impl<M: BackendModel> Placed<M> {
-    fn new(on_device: M, plan: Rc<GpuPlan>, now_us: u64) -> Self {
-        Self { on_device, plan, pace: Pace::default(), meter: GapMeter::new(now_us) }
+    fn new(on_device: M, plan: Rc<GpuPlan>) -> Self {
+        Self { on_device, plan, pace: Pace::default() }
     }
 
     fn upload_vector(&mut self, request: &UploadVector) -> Result<(), DeviceError> {
@@ -211,15 +205,21 @@ impl<M: BackendModel> Placed<M> {
         links: &SubmitterLinks,
         control: impl FnMut(SubmitterMail) -> Heard,
     ) -> Result<RunOver, DeviceError> {
-        let Self { on_device, plan, pace, meter } = self;
         let Some(demands) = demands else {
-            return run(on_device, request, events, mailbox, (links, meter, pace), control).await;
+            return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
         };
         let told = Told { events: events.clone(), demands };
-        let model = on_device.streamed()?;
-        let streaming = Streaming { model, plan: plan.clone(), begin: request, told, links, meter };
-        run_streamed(streaming, mailbox, control).await
+        let model = self.on_device.streamed()?;
+        run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
     }
+}
+
+async fn compile<M: BackendModel>(
+    model: Option<&mut Placed<M>>,
+    latch: &Latch<LoadProgress>,
+) -> Result<Option<Quarantined>, DeviceError> {
+    let progress = |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
+    model.ok_or(DeviceError::NoModel)?.on_device.compile(progress).await
 }
 
 async fn upload_matrix<M: BackendModel>(

@@ -12,6 +12,7 @@
 
 mod budget;
 mod calibrate;
+mod generate;
 mod handle;
 mod journal;
 mod load;
@@ -21,6 +22,8 @@ mod remember;
 mod reply;
 mod run;
 mod shell;
+mod telling;
+mod timing;
 
 use std::rc::Rc;
 
@@ -35,7 +38,7 @@ use crate::controller::controller;
 use crate::kit::{Capacities, Clock, Latch, World};
 use crate::memory::{MemoryStorage, NoStorage, memory};
 use crate::pager::{PagerLinks, pager};
-use crate::submitter::{SubmitterLinks, submitter};
+use crate::submitter::{Gaps, SubmitterLinks, submitter};
 use crate::telemetry::TelemetryLink;
 
 pub(crate) use load::context_len;
@@ -66,6 +69,7 @@ pub fn start_engine_with<B: Backend>(
         controller: controller.clone(),
         telemetry: telemetry.clone(),
         plan,
+        gaps: Gaps::new(clock.clone()),
         clock: clock.clone(),
     };
     let capacities = Capacities { control: SUBMITTER_CONTROL, inbox: SUBMITTER_INBOX };
@@ -80,6 +84,8 @@ pub fn start_engine_with<B: Backend>(
     let capacities = Capacities { control: 1, inbox: MEMORY_INBOX };
     let memory = world.spawn("memory", capacities, |mailbox| memory(mailbox, storage));
 
+    let gauges =
+        [pager.gauge(), submitter.gauge(), controller.gauge(), memory.gauge(), telemetry.addr().gauge()];
     let links = EngineLinks {
         pager,
         submitter,
@@ -90,5 +96,6 @@ pub fn start_engine_with<B: Backend>(
     };
     let capacities = Capacities { control: ENGINE_CONTROL, inbox: ENGINE_INBOX };
     let engine = world.spawn("engine", capacities, |mailbox| engine(mailbox, links));
-    EngineHandle::new(engine, controller, telemetry)
+    let gauges = [engine.gauge()].into_iter().chain(gauges).collect();
+    EngineHandle::new(engine, controller, telemetry, gauges)
 }

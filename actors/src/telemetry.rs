@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use fanlight_messages::limits::{SAMPLES, SAMPLES_CONTROL};
-use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample, TakeSnapshot};
+use fanlight_messages::protocol::telemetry::{Facts, RecordDrafts, RecordSample, TakeSnapshot};
 use fanlight_messages::protocol::{Lane, Request};
 use fanlight_telemetry::Recorder;
 
-use crate::kit::{Addr, Asked, Capacities, Clock, Mail, Mailbox, World};
+use crate::kit::{Addr, Asked, Capacities, Clock, Latch, Mail, Mailbox, World};
 
 /// What telemetry hears.
 pub enum TelemetryMail {
@@ -40,6 +40,8 @@ impl From<Asked<TakeSnapshot>> for TelemetryMail {
 pub struct TelemetryLink {
     addr: Addr<TelemetryMail>,
     dropped: Rc<Cell<u64>>,
+    facts: Latch<Facts>,
+    clock: Clock,
 }
 
 impl TelemetryLink {
@@ -48,8 +50,9 @@ impl TelemetryLink {
         let dropped = Rc::new(Cell::new(0));
         let counter = dropped.clone();
         let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
-        let addr = world.spawn("telemetry", capacities, |mailbox| telemetry(mailbox, clock, counter));
-        Self { addr, dropped }
+        let time = clock.clone();
+        let addr = world.spawn("telemetry", capacities, |mailbox| telemetry(mailbox, time, counter));
+        Self { addr, dropped, facts: Latch::new(Facts::default()), clock }
     }
 
     /// Records a sample; when the queue is full it is dropped and counted.
@@ -64,6 +67,16 @@ impl TelemetryLink {
         if !self.addr.try_tell(TelemetryMail::Drafts(drafts)) {
             self.dropped.set(self.dropped.get() + 1);
         }
+    }
+
+    /// What computes, and what is loaded on it: a state that a full queue does not lose.
+    pub fn facts(&self) -> &Latch<Facts> {
+        &self.facts
+    }
+
+    /// The time that samples are told in.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// For questions.
@@ -82,7 +95,10 @@ async fn telemetry(
         match mail {
             TelemetryMail::Record(sample) => recorder.record(clock.now_us(), sample),
             TelemetryMail::Drafts(RecordDrafts(drafts)) => recorder.record_drafts(&drafts),
-            TelemetryMail::Snapshot(asked) => asked.reply.send(recorder.snapshot(dropped.get())),
+            TelemetryMail::Snapshot(asked) => {
+                let taken = recorder.snapshot(asked.request, clock.now_us(), dropped.get());
+                asked.reply.send(taken);
+            }
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use fanlight_actors::engine::EngineHandle;
-use fanlight_messages::wire::{ControllerWire, SnapshotWire};
+use fanlight_messages::wire::SnapshotWire;
 use serde_json::json;
 
 /// Between two lines: ten a second are as many as a person or a panel follows.
@@ -15,13 +15,14 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub struct Observer {
     is_on: bool,
     last: Option<Instant>,
-    seen_us: u64,
+    /// The samples that no line has shown yet begin here.
+    after: u64,
 }
 
 impl Observer {
     /// One that prints, or one that does nothing.
     pub fn new(is_on: bool) -> Self {
-        Self { is_on, last: None, seen_us: 0 }
+        Self { is_on, last: None, after: 0 }
     }
 
     /// Prints a snapshot when the last one is old enough, or `now` whatever its age.
@@ -30,13 +31,10 @@ impl Observer {
             return Ok(());
         }
         self.last = Some(Instant::now());
-        let mut snapshot = handle.snapshot().await?;
-        // Of the trace only what is new: a line is read beside those before it.
-        let newest_us = snapshot.trace.last().map_or(self.seen_us, |(at_us, _)| *at_us);
-        snapshot.trace.retain(|(at_us, _)| *at_us > self.seen_us);
-        self.seen_us = newest_us;
-        let controller = ControllerWire::from(&handle.controller_snapshot().await?);
-        eprintln!("{}", json!({ "observed": SnapshotWire::from(&snapshot), "controller": controller }));
+        // Of the samples only what is new: a line is read beside those before it.
+        let snapshot = SnapshotWire::from(&handle.snapshot(self.after).await?);
+        self.after = snapshot.next;
+        eprintln!("{}", json!({ "observed": snapshot }));
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
+use fanlight_messages::wire::SnapshotWire;
 
 use crate::error::{Failure, FailureKind};
 use crate::records::{BrowserRecords, Notes, Records};
@@ -81,6 +82,19 @@ impl Engine {
     /// None in practice: the conversion for the script is not proved to succeed.
     pub fn adapter(&self) -> Result<Ts<Adapter>, Failure> {
         to_script(&Adapter::from(&self.adapter))
+    }
+
+    /// What can be seen of the engine now, whatever it does; of samples those from number `after` on, which
+    /// is `next` of the snapshot before, or 0.
+    ///
+    /// # Errors
+    /// A [`Failure`] of kind `engine-gone` only.
+    #[wasm_bindgen(unchecked_return_type = "SnapshotWire")]
+    pub async fn snapshot(&self, after: f64) -> Result<JsValue, Failure> {
+        // The cast saturates; a number that is none asks for everything.
+        let snapshot = self.handle.snapshot(after as u64).await;
+        let snapshot = snapshot.map_err(|error| self.failed(error.into()))?;
+        to_script(&SnapshotWire::from(&snapshot)).map(JsValue::from)
     }
 
     /// Loads a model from picked files: one, or all parts of a split one in any order.
@@ -387,6 +401,7 @@ impl Engine {
             window_steps: request.window_steps,
             frame_budget_ms: request.frame_budget_ms,
             windows_in_flight: request.windows_in_flight.unwrap_or(plain.windows_in_flight),
+            queued_us: request.queued_us.unwrap_or_default(),
             ..plain
         })
     }

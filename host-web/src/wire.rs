@@ -220,6 +220,9 @@ pub struct ReplyRequest {
     /// Whether drafts are made from earlier replies too; absent for not. Never changes the reply.
     #[tsify(optional)]
     pub memory: Option<Remember>,
+    /// Microseconds that it has waited since the page asked, for telemetry.
+    #[tsify(optional)]
+    pub queued_us: Option<u64>,
 }
 
 impl ReplyRequest {

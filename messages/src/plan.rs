@@ -104,6 +104,60 @@ pub enum BufferOwner {
     GatheredIndex,
 }
 
+impl BufferOwner {
+    /// What kind of thing it holds.
+    pub fn class(self) -> BufferClass {
+        match self {
+            Self::Page { .. } => BufferClass::Weights,
+            Self::Slot(_) | Self::Gathered | Self::GatheredIndex => BufferClass::Streaming,
+            Self::Vectors | Self::Rope(_) => BufferClass::Constants,
+            Self::Keys { .. } | Self::Values { .. } => BufferClass::Cache,
+            Self::History | Self::Matches | Self::Draft | Self::Ancestors => BufferClass::Drafting,
+            Self::Landing | Self::Staging | Self::Readback(_) => BufferClass::Transfer,
+            Self::Value(_)
+            | Self::Activation(..)
+            | Self::AttentionPartials
+            | Self::Tokens
+            | Self::Control
+            | Self::ChoicePartials
+            | Self::Sampling
+            | Self::Selection
+            | Self::Faults
+            | Self::Params => BufferClass::Scratch,
+        }
+    }
+}
+
+/// Kinds of buffers, by what they hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BufferClass {
+    /// Weights that stay on the device.
+    Weights,
+    /// What weights stream through.
+    Streaming,
+    /// Constant vectors and rotary tables.
+    Constants,
+    /// Keys and values.
+    Cache,
+    /// What a pass computes with and leaves behind.
+    Scratch,
+    /// Session memory, the context's tokens and the draft tree.
+    Drafting,
+    /// What bytes pass on their way to the device and back.
+    Transfer,
+}
+
+/// All of them, in the order of a ledger.
+pub const BUFFER_CLASSES: [BufferClass; 7] = [
+    BufferClass::Weights,
+    BufferClass::Streaming,
+    BufferClass::Constants,
+    BufferClass::Cache,
+    BufferClass::Scratch,
+    BufferClass::Drafting,
+    BufferClass::Transfer,
+];
+
 /// One buffer to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferPlan {

@@ -190,7 +190,22 @@ impl Controller {
             WidthPolicy::Fixed(width) => (width, self.steps(width)),
             WidthPolicy::Auto { .. } => self.choose(),
         };
-        PlanChosen { width, steps, gap_us: self.gap_us(width, steps), cap_us: self.window_us_max as u64 }
+        PlanChosen {
+            width,
+            steps,
+            gap_us: self.gap_us(width, steps),
+            // The cast saturates.
+            cap_us: self.window_us_max as u64,
+            tokens_per_s: self.tokens_per_s(width, steps),
+        }
+    }
+
+    /// Tokens per second that windows of this plan are expected to emit while the device works.
+    fn tokens_per_s(&self, width: Width, steps: u32) -> u32 {
+        let tokens = self.acceptance.expected_tokens(width, Belief::Corrected);
+        // The cast saturates; a cost that is not known, or none, gives 0.
+        let step_us = self.costs.step_us(width, steps).filter(|us| *us > 0.0);
+        step_us.map_or(0, |us| (1e6 * tokens / us) as u32)
     }
 
     /// How long the device is left alone after a window, so that of each frame windows take their budget.

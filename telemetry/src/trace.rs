@@ -1,14 +1,15 @@
-//! The last samples, oldest first.
+//! The last samples, oldest first, each with a number.
 
 use std::collections::VecDeque;
 
 use fanlight_messages::protocol::telemetry::RecordSample;
 
-/// Keeps the last `capacity` samples and counts those it let go.
+/// Keeps the last `capacity` samples and counts those it let go. Samples are numbered from 0 as they come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRing {
     samples: VecDeque<(u64, RecordSample)>,
     capacity: usize,
+    /// Samples that were let go: the number of the oldest that is kept.
     overwritten: u64,
 }
 
@@ -29,13 +30,14 @@ impl TraceRing {
         }
     }
 
-    /// What is kept, oldest first.
-    pub fn samples(&self) -> impl Iterator<Item = (u64, RecordSample)> + '_ {
-        self.samples.iter().copied()
+    /// What is kept from number `after` on, oldest first, and how many from there on were let go.
+    pub fn after(&self, after: u64) -> (impl Iterator<Item = (u64, RecordSample)> + '_, u64) {
+        let known = after.saturating_sub(self.overwritten).min(self.samples.len() as u64) as usize;
+        (self.samples.range(known..).copied(), self.overwritten.saturating_sub(after))
     }
 
-    /// Samples that were let go.
-    pub fn overwritten(&self) -> u64 {
-        self.overwritten
+    /// Number of the sample that comes next.
+    pub fn next(&self) -> u64 {
+        self.overwritten + self.samples.len() as u64
     }
 }

@@ -95,7 +95,7 @@ impl Engine {
             width: WidthPolicy::Fixed(plan.width),
             ..Generate::new(Prompt::Ids(run.prompt.clone()), run.setup.token_limit)
         };
-        let (mut events, answer) = self.begin(&run, &request).await?;
+        let (mut events, answer) = self.begin(&run, &request, None).await?;
         // The last token is evaluated again, at its own position and to the same bits.
         self.journal.commit(&run.prompt[run.base..]);
         let (mut heard, mut windows) = (None, 0);

@@ -9,14 +9,14 @@ use fanlight_messages::protocol::controller::{
 };
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
-use fanlight_messages::protocol::telemetry::{SnapshotTaken, TakeSnapshot};
+use fanlight_messages::protocol::telemetry::{EngineSnapshot, TakeSnapshot};
 
 use fanlight_scheduler::record_name;
 
 use super::shell::EngineMail;
 use crate::controller::ControllerMail;
 use crate::costs::{CostStore, Recalled, key};
-use crate::kit::{Addr, Gone, Latch, StreamReceiver, stream};
+use crate::kit::{Addr, Gauge, Gone, Latch, StreamReceiver, stream};
 use crate::source::NamedSource;
 use crate::telemetry::TelemetryLink;
 
@@ -26,6 +26,8 @@ pub struct EngineHandle {
     engine: Addr<EngineMail>,
     controller: Addr<ControllerMail>,
     telemetry: TelemetryLink,
+    /// A view of every actor.
+    gauges: Rc<[Gauge]>,
 }
 
 /// A reply that is being generated. Dropping it, or its events, stops the reply.
@@ -49,8 +51,9 @@ impl EngineHandle {
         engine: Addr<EngineMail>,
         controller: Addr<ControllerMail>,
         telemetry: TelemetryLink,
+        gauges: Rc<[Gauge]>,
     ) -> Self {
-        Self { engine, controller, telemetry }
+        Self { engine, controller, telemetry, gauges }
     }
 
     /// Loads a model from its files, in place of the one before; `progress` is set as it goes.
@@ -86,7 +89,8 @@ impl EngineHandle {
     /// [`GenerateError::Busy`] while another runs; otherwise what is wrong with the request.
     pub async fn generate(&self, request: Generate) -> Result<Generation, GenerateError> {
         let (sender, events) = stream(REPLY_EVENTS);
-        let wrap = |asked| EngineMail::Generate(asked, sender);
+        let asked_us = self.telemetry.clock().now_us();
+        let wrap = |asked| EngineMail::Generate(asked, sender, asked_us);
         let started = self.engine.ask_with(request, wrap).await.map_err(generate_gone)??;
         Ok(Generation { started, events })
     }
@@ -140,12 +144,17 @@ impl EngineHandle {
         self.engine.ask(Unload).await.map_err(load_gone)?
     }
 
-    /// What telemetry has kept.
+    /// What can be seen of the engine now, at any time; of samples those from number `after` on, which is
+    /// [`SnapshotTaken::next`](fanlight_messages::protocol::telemetry::SnapshotTaken::next) of the snapshot
+    /// before, or 0.
     ///
     /// # Errors
     /// [`GenerateError::EngineGone`] only.
-    pub async fn snapshot(&self) -> Result<SnapshotTaken, GenerateError> {
-        self.telemetry.addr().ask(TakeSnapshot).await.map_err(generate_gone)
+    pub async fn snapshot(&self, after: u64) -> Result<EngineSnapshot, GenerateError> {
+        let kept = self.telemetry.addr().ask(TakeSnapshot { after }).await.map_err(generate_gone)?;
+        let controller = self.controller_snapshot().await?;
+        let actors = self.gauges.iter().map(Gauge::state).collect();
+        Ok(EngineSnapshot { kept, controller, facts: self.telemetry.facts().get(), actors })
     }
 
     /// What the controller knows and does.

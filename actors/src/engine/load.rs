@@ -5,13 +5,15 @@ use std::rc::Rc;
 use fanlight_messages::control::END_IDS_MAX;
 use fanlight_messages::error::{DeviceError, LoadError};
 use fanlight_messages::limits::{CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, CONTEXT_LEN_MIN, PLANS_MAX};
-use fanlight_messages::plan::BATCH_TOKENS_MAX;
+use fanlight_messages::plan::{BATCH_TOKENS_MAX, GpuPlan};
+use fanlight_messages::program::Program;
 use fanlight_messages::protocol::engine::{Load, LoadProgress, ModelLoaded};
 use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_messages::protocol::pager::{
     OpenModel, PlaceWeights, PlanResidency, ResidencyPlanned, WeightsPlaced,
 };
 use fanlight_messages::protocol::submitter::DescribeDevice;
+use fanlight_messages::protocol::telemetry::ModelFacts;
 use fanlight_models::gguf::ModelFile;
 use fanlight_models::text::Tokenizer;
 use fanlight_models::text::template::ChatTemplate;
@@ -37,11 +39,20 @@ pub(super) struct LoadedModel {
     pub streams: bool,
     /// What its plan was asked for.
     pub residency: PlanResidency,
+    pub name: String,
+    pub program: Rc<Program>,
     /// What it must not use on this device.
     pub quarantine: Quarantine,
 }
 
 impl LoadedModel {
+    /// What telemetry shows of it when it lies on the device by `plan`.
+    pub(super) fn facts(&self, plan: &GpuPlan) -> ModelFacts {
+        let PlanResidency { budget, cache_bytes, .. } = self.residency;
+        let budget_bytes = budget.map(|budget| budget.bytes);
+        ModelFacts { budget_bytes, cache_bytes, ..ModelFacts::new(self.name.clone(), &self.program, plan) }
+    }
+
     /// Whose replies its drafts may be made from.
     pub(super) fn memory_key(&self) -> MemoryKey {
         let tokenizer = self.tokenizer.tokenizer_hash().0;
@@ -101,6 +112,8 @@ pub(super) async fn load(
         is_software: adapter.is_software,
         streams: plan.stream.is_some(),
         residency,
+        name: name.clone(),
+        program: opened.program,
         quarantine: Quarantine::new(placed.quarantined.as_ref()),
     };
     let answer = ModelLoaded {

@@ -6,7 +6,7 @@ use fanlight_messages::limits::RUN_EVENTS;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::Generate;
 use fanlight_messages::protocol::pager::StreamDecode;
-use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId, RunOver};
+use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, PauseDecode, RunEvent, RunId, RunOver};
 
 use super::prompt::PreparedReply;
 use super::shell::Engine;
@@ -16,11 +16,13 @@ use crate::pager::PagerMail;
 use crate::submitter::SubmitterMail;
 
 impl Engine {
-    /// Starts a run: its events, and the answer when it is over. `Err` only when an actor is gone.
+    /// Starts a run that was asked for at `asked_us`, or that measures: its events, and the answer when it is
+    /// over. `Err` only when an actor is gone.
     pub(super) async fn begin(
         &mut self,
         run: &PreparedReply,
         request: &Generate,
+        asked_us: Option<u64>,
     ) -> Result<(StreamReceiver<RunEvent>, RunAnswer), GenerateError> {
         self.last_run = RunId(self.last_run.0 + 1);
         self.journal.truncate(run.base);
@@ -35,6 +37,7 @@ impl Engine {
         told.map_err(gone("controller"))?;
         let (place, events) = stream(RUN_EVENTS);
         let begin = BeginDecode {
+            asked_us,
             run: self.last_run,
             setup: run.setup.clone(),
             base: run.base as u32,
@@ -58,12 +61,22 @@ impl Engine {
     pub(super) fn quarantine(&mut self, found: &[Quarantined]) {
         if let Some(model) = &mut self.model {
             found.iter().for_each(|found| model.quarantine.add(found));
+            let mut facts = self.links.telemetry.facts().get();
+            facts.quarantine(found);
+            self.links.telemetry.facts().set(facts);
         }
     }
 
     /// Tokens per prompt batch, where so many were asked for.
     pub(super) fn chunk_tokens(&self, wanted: u32) -> u32 {
         self.model.as_ref().map_or(wanted, |model| model.quarantine.chunk_tokens(wanted))
+    }
+
+    /// Asks the submitter to begin nothing more for the run.
+    pub(super) async fn pause_run(&mut self) -> Result<(), GenerateError> {
+        let pause = PauseDecode { run: self.last_run };
+        let told = self.links.submitter.start(pause, Into::into).await;
+        told.map(|_| ()).map_err(|_| GenerateError::EngineGone { actor: "submitter" })
     }
 
     /// Asks the submitter to submit nothing more for the run.

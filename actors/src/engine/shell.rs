@@ -1,31 +1,28 @@
 //! The engine's loop: the only door for hosts. One load or one reply at a time; whoever comes meanwhile hears
 //! that the engine is busy, and a cancel is heard at any time.
 
+use std::rc::Rc;
+
 use futures::future::{Either, select};
 use futures::pin_mut;
 
-use fanlight_messages::device::Quarantined;
-use fanlight_messages::draft::WidthPolicy;
-use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
-use fanlight_messages::limits::RESUMES_MAX;
+use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::Request;
 use fanlight_messages::protocol::controller::ForgetCosts;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::{ForgetMemory, StoreFault};
-use fanlight_messages::protocol::pager::{CloseModel, ModelRestored, RestoreModel};
-use fanlight_messages::protocol::submitter::{RunEvent, RunId};
-use fanlight_messages::protocol::telemetry::RecordSample;
+use fanlight_messages::protocol::pager::CloseModel;
+use fanlight_messages::protocol::submitter::RunId;
+use fanlight_messages::protocol::telemetry::Facts;
 
 use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
-use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
-use super::quarantine::Quarantine;
+use super::prompt::{detokenize, tokenize};
 use super::remember;
-use super::reply::ReplyCore;
 use crate::controller::ControllerMail;
-use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, Reply, StreamReceiver, StreamSender};
+use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Reply as ReplyTo, StreamSender};
 use crate::memory::MemoryMail;
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
@@ -38,8 +35,8 @@ pub enum EngineMail {
     Load(Asked<Load>, Vec<NamedSource>, Latch<LoadProgress>),
     /// See [`SetBudget`]; beside it, where progress is latched.
     Budget(Asked<SetBudget>, Latch<LoadProgress>),
-    /// See [`Generate`]; beside it, where its events go.
-    Generate(Asked<Generate>, StreamSender<GenerationEvent>),
+    /// See [`Generate`]; beside it, where its events go, and when it was asked.
+    Generate(Asked<Generate>, StreamSender<GenerationEvent>, u64),
     /// See [`Cancel`].
     Cancel(Asked<Cancel>),
     /// See [`Reset`].
@@ -136,7 +133,9 @@ pub async fn engine(
                 engine.load(asked, sources, progress, &mut mailbox).await?
             }
             EngineMail::Budget(asked, progress) => engine.set_budget(asked, progress, &mut mailbox).await?,
-            EngineMail::Generate(asked, events) => engine.generate(asked, events, &mut mailbox).await?,
+            EngineMail::Generate(asked, events, asked_us) => {
+                engine.generate(asked, events, asked_us, &mut mailbox).await?
+            }
             EngineMail::Cancel(asked) => Some(Interrupt::Cancel(asked)),
             EngineMail::Reset(asked) => {
                 engine.journal.clear();
@@ -174,14 +173,14 @@ pub async fn engine(
 }
 
 /// Mail that arrives while the engine is busy: a question is refused, an interrupt is returned.
-fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
+pub(super) fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
     match mail {
         None => return Some(Interrupt::HostsGone),
         Some(EngineMail::Cancel(asked)) => return Some(Interrupt::Cancel(asked)),
         Some(EngineMail::Unload(asked)) => return Some(Interrupt::Unload(asked)),
         Some(EngineMail::Load(asked, ..)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Budget(asked, _)) => asked.reply.send(Err(LoadError::Busy)),
-        Some(EngineMail::Generate(asked, _)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Generate(asked, ..)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Detokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
@@ -209,16 +208,11 @@ pub(super) async fn while_busy<T>(
     }
 }
 
-/// What a reply waits for.
-enum Next {
-    Mail(Option<EngineMail>),
-    Event(Option<RunEvent>, Option<Permit<GenerationEvent>>),
-    ReaderGone,
-}
-
 impl Engine {
     pub(super) async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
+        let facts = self.links.telemetry.facts();
+        facts.set(Facts { model: None, quarantined: Vec::new(), ..facts.get() });
         self.is_lost = false;
         self.calibration = Calibration::default();
         self.journal.clear();
@@ -240,8 +234,15 @@ impl Engine {
             Ok(loaded) => (loaded, None),
             Err(interrupt) => (Err(LoadError::Cancelled), Some(interrupt)),
         };
+        mailbox.note(&loaded);
         match loaded {
             Ok((model, answer)) => {
+                let facts = Facts {
+                    adapter: Some(Rc::new(answer.adapter.clone())),
+                    model: Some(Rc::new(model.facts(&answer.plan))),
+                    quarantined: answer.quarantined.iter().cloned().collect(),
+                };
+                self.links.telemetry.facts().set(facts);
                 let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
                 told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
                 self.model = Some(model);
@@ -256,221 +257,12 @@ impl Engine {
     pub(super) async fn refuse_model<T>(
         &mut self,
         error: LoadError,
-        reply: Reply<Result<T, LoadError>>,
+        reply: ReplyTo<Result<T, LoadError>>,
     ) -> Result<(), LoadError> {
         let gone = matches!(error, LoadError::EngineGone { .. }).then(|| error.clone());
         reply.send(Err(error));
         gone.map_or(Ok(()), Err)?;
         // The pager stops at its next piece; this waits for it.
         self.unload().await
-    }
-
-    /// Generates a reply. `Err` only when an actor is gone.
-    async fn generate(
-        &mut self,
-        asked: Asked<Generate>,
-        host: StreamSender<GenerationEvent>,
-        mailbox: &mut Mailbox<EngineMail>,
-    ) -> Result<Option<Interrupt>, GenerateError> {
-        let started_us = self.links.clock.now_us();
-        let request = &asked.request;
-        let prepared = match &self.model {
-            Some(model) => prepare(request, model, &self.journal),
-            None => Err(GenerateError::NoModel),
-        };
-        // The places of the last event and of resumes are reserved first, so that they can always be told.
-        let notices = (0..RESUMES_MAX).map_while(|_| host.try_reserve()).collect();
-        let (mut prepared, last) = match (prepared, host.try_reserve()) {
-            (Ok(prepared), Some(last)) => (prepared, last),
-            (Err(error), _) => {
-                asked.reply.send(Err(error));
-                return Ok(None);
-            }
-            (Ok(_), None) => return Ok(None),
-        };
-        if self.is_lost {
-            // The reply before was complete when the device went.
-            if let Err(error) = self.restore(mailbox, &mut None).await? {
-                asked.reply.send(Err(error));
-                return Ok(None);
-            }
-        }
-        let (prompt_ids, reused_tokens) = (prepared.prompt.clone(), prepared.base as u32);
-        let (scope, key) = (request.memory, prepared.memory_key);
-        let recalled = remember::recall(&self.links, scope, key).await?;
-        let (memory_tokens, memory_fault) = (recalled.tokens.len() as u32, recalled.fault);
-        prepared.setup.memory = recalled.tokens;
-        let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
-        asked.reply.send(Ok(started));
-        let mut reply = ReplyCore::new(&prepared, &request.stop);
-        let mut telling =
-            Telling { host, notices, interrupt: None, first_token_us: None, quarantined: Vec::new() };
-        let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
-        if let Some(told_us) = telling.first_token_us {
-            let (tokens, first_token_us) = (reply.shown_tokens(), told_us.saturating_sub(started_us));
-            self.links.telemetry.record(RecordSample::Reply { tokens, first_token_us });
-        }
-        // After a failure of the device nothing on it is trusted; a source that failed may work again.
-        if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
-            self.model = None;
-        }
-        // On a processor one pipeline takes as long as many replies.
-        self.calibration.is_wanted = matches!(request.width, WidthPolicy::Auto { .. })
-            && self.model.as_ref().is_some_and(|model| !model.is_software && !model.streams);
-        let tokens = reply.shown_ids().into();
-        let mut end = reply.finish(result, &mut self.journal);
-        if let GenerationEvent::Finished(finished) = &mut end {
-            finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
-            finished.quarantined = telling.quarantined;
-        }
-        last.send(end);
-        Ok(telling.interrupt)
-    }
-
-    /// Runs a reply to its end, over again from what was said when the device is lost. The outer `Err` only
-    /// when an actor is gone.
-    async fn reply(
-        &mut self,
-        request: &Generate,
-        mut run: PreparedReply,
-        reply: &mut ReplyCore,
-        telling: &mut Telling,
-        mailbox: &mut Mailbox<EngineMail>,
-    ) -> Result<Result<(), GenerateError>, GenerateError> {
-        let setup = run.setup.clone();
-        let mut resumes = 0;
-        loop {
-            let (mut events, answer) = self.begin(&run, request).await?;
-            self.follow(reply, &mut events, telling, mailbox).await?;
-            let result = answer.wait().await?.map(|over| {
-                self.quarantine(&over.quarantined);
-                telling.quarantined.extend(over.quarantined);
-            });
-            let Err(GenerateError::Device(DeviceError::Lost { .. })) = &result else { return Ok(result) };
-            // The submitter has dropped what was on the device.
-            self.is_lost = true;
-            self.journal.clear();
-            let Some((prompt, rest)) = reply.resume(&setup) else { return Ok(Ok(())) };
-            if resumes == RESUMES_MAX {
-                return Ok(result);
-            }
-            resumes += 1;
-            match self.restore(mailbox, &mut telling.interrupt).await? {
-                Ok(ModelRestored { same_adapter, adapter, .. }) => {
-                    if let Some(place) = telling.notices.pop() {
-                        place.send(GenerationEvent::Resumed { same_adapter, adapter });
-                    }
-                }
-                Err(_) if telling.interrupt.is_some() => {
-                    reply.cancel();
-                    return Ok(Ok(()));
-                }
-                Err(error) => return Ok(Err(error)),
-            }
-            let chunk_tokens = self.chunk_tokens(run.chunk_tokens);
-            run = PreparedReply { prompt, base: 0, setup: rest, chunk_tokens, ..run };
-        }
-    }
-
-    /// Brings the model back after its device was lost; mail that interrupts the wait is left in `interrupt`.
-    /// The outer `Err` only when an actor is gone.
-    async fn restore(
-        &mut self,
-        mailbox: &mut Mailbox<EngineMail>,
-        interrupt: &mut Option<Interrupt>,
-    ) -> Result<Result<ModelRestored, GenerateError>, GenerateError> {
-        let pager = self.links.pager.clone();
-        let restored = match while_busy(mailbox, pager.ask(RestoreModel)).await {
-            Ok(restored) => restored.map_err(|_| GenerateError::EngineGone { actor: "pager" })?,
-            Err(heard) => {
-                *interrupt = Some(heard);
-                Err(LoadError::Cancelled)
-            }
-        };
-        self.is_lost = restored.is_err();
-        if let (Ok(restored), Some(model)) = (&restored, &mut self.model) {
-            model.quarantine = Quarantine::new(restored.quarantined.as_ref());
-        }
-        Ok(restored.map_err(|error| {
-            let reason = format!("it did not come back: {error}");
-            GenerateError::Device(DeviceError::Lost { reason })
-        }))
-    }
-
-    /// Shows the events of a run to the host until the run is over. Without room at the host no event of the
-    /// run is taken, and without that the submitter submits no further window.
-    async fn follow(
-        &mut self,
-        reply: &mut ReplyCore,
-        run: &mut StreamReceiver<RunEvent>,
-        telling: &mut Telling,
-        mailbox: &mut Mailbox<EngineMail>,
-    ) -> Result<(), GenerateError> {
-        let mut is_ending = false;
-        loop {
-            // After a stop nothing is shown and nobody is heard: at most two windows are still to come.
-            let next = match is_ending {
-                true => Next::Event(run.next().await, None),
-                false => next(run, &telling.host, mailbox).await,
-            };
-            let stop = match next {
-                Next::Event(None, _) => return Ok(()),
-                Next::Event(Some(event), permit) => {
-                    let shown = reply.observe(event, &mut self.journal);
-                    if reply.shown_tokens() > 0 && telling.first_token_us.is_none() {
-                        telling.first_token_us = Some(self.links.clock.now_us());
-                    }
-                    if let (Some(shown), Some(permit)) = (shown, permit) {
-                        permit.send(shown);
-                    }
-                    None
-                }
-                Next::Mail(mail) => refuse(mail),
-                Next::ReaderGone => Some(Interrupt::ReaderGone),
-            };
-            if stop.is_some() {
-                telling.interrupt = stop;
-                reply.cancel();
-            }
-            if !is_ending && (reply.is_cancelled() || reply.has_stopped()) {
-                is_ending = true;
-                self.end_run().await?;
-            }
-        }
-    }
-}
-
-/// The host's side of a reply.
-struct Telling {
-    host: StreamSender<GenerationEvent>,
-    /// Reserved places, one for each time that the reply may be resumed.
-    notices: Vec<Permit<GenerationEvent>>,
-    /// What ended the reply early.
-    interrupt: Option<Interrupt>,
-    /// When the first token was shown.
-    first_token_us: Option<u64>,
-    /// What the runs of the reply found.
-    quarantined: Vec<Quarantined>,
-}
-
-/// Waits for mail, for the host to leave, or for room at the host and then an event of the run.
-async fn next(
-    run: &mut StreamReceiver<RunEvent>,
-    host: &StreamSender<GenerationEvent>,
-    mailbox: &mut Mailbox<EngineMail>,
-) -> Next {
-    let mail = mailbox.next();
-    let left = host.closed();
-    let event = async {
-        match host.reserve().await {
-            Ok(permit) => Next::Event(run.next().await, Some(permit)),
-            Err(_) => Next::ReaderGone,
-        }
-    };
-    pin_mut!(mail, left, event);
-    match select(mail, select(left, event)).await {
-        Either::Left((mail, _)) => Next::Mail(mail),
-        Either::Right((Either::Left(_), _)) => Next::ReaderGone,
-        Either::Right((Either::Right((next, _)), _)) => next,
     }
 }

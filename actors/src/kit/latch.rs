@@ -20,7 +20,7 @@ impl<T> Clone for Latch<T> {
     }
 }
 
-impl<T: Copy> Latch<T> {
+impl<T: Clone> Latch<T> {
     /// A latch that holds `value`.
     pub fn new(value: T) -> Self {
         Self(Rc::new(RefCell::new(State { value, version: 0, waiting: Vec::new() })))
@@ -39,7 +39,7 @@ impl<T: Copy> Latch<T> {
 
     /// The value.
     pub fn get(&self) -> T {
-        self.0.borrow().value
+        self.0.borrow().value.clone()
     }
 
     /// How often it was set.
@@ -52,7 +52,7 @@ impl<T: Copy> Latch<T> {
         poll_fn(|context| {
             let mut state = self.0.borrow_mut();
             if state.version > version {
-                return Poll::Ready(state.value);
+                return Poll::Ready(state.value.clone());
             }
             if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
                 state.waiting.push(context.waker().clone());

@@ -1,10 +1,13 @@
 //! Addresses, mailboxes and replies.
 
+use std::fmt::Display;
+
 use futures::channel::oneshot;
 
 use fanlight_messages::protocol::{Lane, Request};
 
 use super::Gone;
+use super::gauge::Gauge;
 use super::queue::{StreamReceiver, StreamSender, stream};
 
 /// What an actor's mailbox holds: an enum of its questions, each with its way back and whatever travels
@@ -46,16 +49,19 @@ impl<T> Reply<T> {
     }
 }
 
-pub(super) fn mailbox<M>(capacities: Capacities) -> (Addr<M>, Mailbox<M>) {
+pub(super) fn mailbox<M>(name: &'static str, capacities: Capacities) -> (Addr<M>, Mailbox<M>) {
     let (control, control_receiver) = stream(capacities.control);
     let (inbox, inbox_receiver) = stream(capacities.inbox);
-    (Addr { control, inbox }, Mailbox { control: control_receiver, inbox: inbox_receiver })
+    let gauge = Gauge::new(name, capacities, [control.counts(), inbox.counts()]);
+    let mailbox = Mailbox { control: control_receiver, inbox: inbox_receiver, gauge: gauge.clone() };
+    (Addr { control, inbox, gauge }, mailbox)
 }
 
 /// The receiving end of both lanes. Dropping it answers every waiting question with [`Gone`].
 pub struct Mailbox<M> {
     control: StreamReceiver<M>,
     inbox: StreamReceiver<M>,
+    gauge: Gauge,
 }
 
 impl<M> Mailbox<M> {
@@ -74,6 +80,19 @@ impl<M> Mailbox<M> {
         }
     }
 
+    /// Notes what failed, for telemetry.
+    pub fn note<T, E: Display>(&self, result: &Result<T, E>) {
+        if let Err(error) = result {
+            self.gauge.fail(error);
+        }
+    }
+
+    /// Answers a question, and notes when the answer is a failure.
+    pub fn answer<T, E: Display>(&self, reply: Reply<Result<T, E>>, result: Result<T, E>) {
+        self.note(&result);
+        reply.send(result);
+    }
+
     /// The next control message; `None` once every address is dropped and no control message is left.
     pub async fn next_control(&mut self) -> Option<M> {
         self.control.next().await
@@ -84,11 +103,19 @@ impl<M> Mailbox<M> {
 pub struct Addr<M> {
     control: StreamSender<M>,
     inbox: StreamSender<M>,
+    gauge: Gauge,
 }
 
 impl<M> Clone for Addr<M> {
     fn clone(&self) -> Self {
-        Self { control: self.control.clone(), inbox: self.inbox.clone() }
+        Self { control: self.control.clone(), inbox: self.inbox.clone(), gauge: self.gauge.clone() }
+    }
+}
+
+impl<M> Addr<M> {
+    /// What can be seen of the actor without asking it. It outlives the actor and does not keep it.
+    pub fn gauge(&self) -> Gauge {
+        self.gauge.clone()
     }
 }
 
@@ -110,12 +137,16 @@ impl<M: Mail> Addr<M> {
 
     /// Sends a message if its lane has room; false when it was dropped.
     pub fn try_tell(&self, message: M) -> bool {
-        match self.lane(message.lane()).try_reserve() {
+        let lane = message.lane();
+        match self.lane(lane).try_reserve() {
             Some(permit) => {
                 permit.send(message);
                 true
             }
-            None => false,
+            None => {
+                self.gauge.drop_one(lane);
+                false
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! and latched states. Nothing in it is `Send`; the only conditional compilation of this crate is in `world`.
 
 mod clock;
+mod gauge;
 mod latch;
 mod mailbox;
 mod queue;
@@ -9,6 +10,7 @@ mod turn;
 mod world;
 
 pub use clock::Clock;
+pub use gauge::Gauge;
 pub use latch::Latch;
 pub use mailbox::{Addr, Answer, Asked, Capacities, Mail, Mailbox, Reply};
 pub use queue::{Permit, StreamReceiver, StreamSender, stream};

@@ -4,7 +4,7 @@
 //! Dropping the receiver closes the queue and drops what is in it, so that a question behind the one that
 //! ended an actor is answered with [`Gone`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -16,13 +16,34 @@ struct State<T> {
     items: VecDeque<T>,
     reserved: usize,
     capacity: usize,
+    counts: Rc<Counts>,
     senders: usize,
     receiver_alive: bool,
     receiver: Option<Waker>,
     waiting: Vec<Waker>,
 }
 
+/// What telemetry reads of a queue, while it is used and after.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Items that wait to be read, and most of them at once.
+    pub depth: Cell<usize>,
+    pub depth_max: Cell<usize>,
+    /// Senders that had to wait for room.
+    pub waits: Cell<u64>,
+}
+
 impl<T> State<T> {
+    fn push(&mut self, item: T) {
+        self.items.push_back(item);
+        self.counts.depth.set(self.items.len());
+        self.counts.depth_max.set(self.counts.depth_max.get().max(self.items.len()));
+    }
+    fn pop(&mut self) -> Option<T> {
+        let item = self.items.pop_front();
+        self.counts.depth.set(self.items.len());
+        item
+    }
     fn wait(wakers: &mut Vec<Waker>, context: &Context<'_>) {
         if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             wakers.push(context.waker().clone());
@@ -47,7 +68,7 @@ impl<T> State<T> {
         Poll::Pending
     }
     fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<T>> {
-        if let Some(item) = self.items.pop_front() {
+        if let Some(item) = self.pop() {
             return Poll::Ready(Some(item));
         }
         // A reserved place may still be filled after its sender is gone.
@@ -80,6 +101,7 @@ pub fn stream<T>(capacity: usize) -> (StreamSender<T>, StreamReceiver<T>) {
         items: VecDeque::new(),
         reserved: 0,
         capacity,
+        counts: Rc::default(),
         senders: 1,
         receiver_alive: true,
         receiver: None,
@@ -97,7 +119,16 @@ impl<T> StreamSender<T> {
     /// # Errors
     /// [`Gone`] when the reader dropped its end.
     pub async fn reserve(&self) -> Result<Permit<T>, Gone> {
-        poll_fn(|context| self.0.borrow_mut().poll_reserve(context)).await?;
+        let mut has_waited = false;
+        poll_fn(|context| {
+            let mut state = self.0.borrow_mut();
+            let polled = state.poll_reserve(context);
+            if polled.is_pending() && !std::mem::replace(&mut has_waited, true) {
+                state.counts.waits.set(state.counts.waits.get() + 1);
+            }
+            polled
+        })
+        .await?;
         Ok(Permit(Some(self.0.clone())))
     }
 
@@ -118,6 +149,11 @@ impl<T> StreamSender<T> {
     pub async fn send(&self, item: T) -> Result<(), Gone> {
         self.reserve().await?.send(item);
         Ok(())
+    }
+
+    /// What is counted of it.
+    pub(super) fn counts(&self) -> Rc<Counts> {
+        self.0.borrow().counts.clone()
     }
 
     /// Resolves when the reader drops its end.
@@ -156,7 +192,7 @@ impl<T> Permit<T> {
             let mut state = state.borrow_mut();
             state.reserved -= 1;
             if state.receiver_alive {
-                state.items.push_back(item);
+                state.push(item);
                 None
             } else {
                 Some(item)
@@ -190,7 +226,7 @@ impl<T> StreamReceiver<T> {
 
     /// The next item if there is one now.
     pub fn try_next(&mut self) -> Option<T> {
-        let item = self.0.borrow_mut().items.pop_front();
+        let item = self.0.borrow_mut().pop();
         wake_senders(&self.0);
         item
     }
@@ -211,6 +247,7 @@ impl<T> Drop for StreamReceiver<T> {
         let items = {
             let mut state = self.0.borrow_mut();
             state.receiver_alive = false;
+            state.counts.depth.set(0);
             std::mem::take(&mut state.items)
         };
         drop(items);

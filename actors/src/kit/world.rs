@@ -53,7 +53,8 @@ impl World {
     where
         F: Future<Output = Result<(), Box<dyn Error>>> + 'static,
     {
-        let (addr, inbox) = mailbox(capacities);
+        let (addr, inbox) = mailbox(name, capacities);
+        let gauge = addr.gauge();
         let exits = self.exits.clone();
         let body = AssertUnwindSafe(body(inbox)).catch_unwind();
         self.spawn_local(async move {
@@ -61,6 +62,9 @@ impl World {
                 Ok(result) => result.map_err(Failure::Error),
                 Err(panic) => Err(Failure::Panic(panic_text(panic.as_ref()))),
             };
+            if let Err(failure) = &result {
+                gauge.fail(failure);
+            }
             if let Some(permit) = exits.try_reserve() {
                 permit.send(Exit { name, result });
             }

@@ -53,11 +53,12 @@ pub async fn memory<S: MemoryStorage>(
         match mail {
             MemoryMail::Recall(asked) => {
                 let recalled = recall(&mut core, &storage, &asked.request).await;
+                mailbox.note(&recalled.fault.clone().map_or(Ok(()), Err));
                 asked.reply.send(recalled);
             }
             MemoryMail::Learn(asked) => {
                 let learned = learn(&mut core, &storage, &asked.request).await;
-                asked.reply.send(learned);
+                mailbox.answer(asked.reply, learned);
             }
             MemoryMail::Forget(asked) => {
                 let forgotten = storage.update_all(MemoryCore::forgotten).await;

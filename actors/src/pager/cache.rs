@@ -22,6 +22,11 @@ impl HostCache {
         self.kept.get(&index).cloned()
     }
 
+    /// Bytes that it keeps.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
     /// Keeps them if there is room.
     pub(super) fn offer(&mut self, index: usize, bytes: &Rc<Vec<u8>>) {
         // What a buffer holds beyond its length is memory too.
@@ -45,6 +50,6 @@ mod tests {
             cache.offer(index, &bytes(len));
         }
         assert_eq!((cache.get(0), cache.get(1), cache.get(2)), (Some(bytes(6)), None, Some(bytes(4))));
-        assert_eq!((cache.get(3), cache.kept_bytes), (None, 10));
+        assert_eq!((cache.get(3), cache.kept_bytes()), (None, 10));
     }
 }

@@ -122,7 +122,8 @@ impl Feed<'_> {
             pass.count(bytes.len() as u64, was_kept);
             pass.waited_us += self.hand_over(index, bytes).await?;
             if index + 1 == uploads.len() {
-                self.links.telemetry.record(std::mem::take(&mut pass).sample());
+                let kept_bytes = self.streamed.cache.borrow().kept_bytes();
+                self.links.telemetry.record(std::mem::take(&mut pass).sample(kept_bytes));
             }
         }
         Ok(())
@@ -200,8 +201,8 @@ impl PassRead {
         *(if was_kept { &mut self.cached_bytes } else { &mut self.read_bytes }) += bytes;
     }
 
-    fn sample(self) -> RecordSample {
+    fn sample(self, kept_bytes: u64) -> RecordSample {
         let Self { read_bytes, cached_bytes, waited_us } = self;
-        RecordSample::PassRead { read_bytes, cached_bytes, waited_us }
+        RecordSample::PassRead { read_bytes, cached_bytes, kept_bytes, waited_us }
     }
 }

@@ -108,6 +108,7 @@ pub async fn pager(
             PagerMail::Open(asked, sources, file) => {
                 model = None;
                 let opened = open_model(sources, &file).await;
+                mailbox.note(&opened);
                 asked.reply.send(opened.map(|(opened, answer)| {
                     model = Some(opened);
                     answer
@@ -118,7 +119,7 @@ pub async fn pager(
                     Some(model) => plan(model, &asked.request, &links, &mut refusals).await,
                     None => Err(not_opened()),
                 };
-                asked.reply.send(planned);
+                mailbox.answer(asked.reply, planned);
             }
             PagerMail::Place(asked, progress) => {
                 let is_abandoned = || asked.reply.is_abandoned();
@@ -132,7 +133,7 @@ pub async fn pager(
                 {
                     refusals.note(&planned.adapter, planned.plan.total_bytes());
                 }
-                asked.reply.send(placed);
+                mailbox.answer(asked.reply, placed);
             }
             PagerMail::Decode(asked, events) => {
                 let StreamDecode(begin) = asked.request;
@@ -143,7 +144,7 @@ pub async fn pager(
                     }
                     None => Err(GenerateError::NoModel),
                 };
-                asked.reply.send(result);
+                mailbox.answer(asked.reply, result);
             }
             PagerMail::Restore(asked) => {
                 let is_abandoned = || asked.reply.is_abandoned();
@@ -151,7 +152,7 @@ pub async fn pager(
                     Some(model) => restore(model, &links, is_abandoned).await,
                     None => Err(not_opened()),
                 };
-                asked.reply.send(restored);
+                mailbox.answer(asked.reply, restored);
             }
             PagerMail::Close(asked) => {
                 model = None;

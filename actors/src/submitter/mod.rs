@@ -2,6 +2,7 @@
 //! where weights stream.
 
 mod core;
+mod gap;
 mod pace;
 mod run;
 mod shell;
@@ -9,4 +10,5 @@ mod streamed;
 mod widths;
 
 pub use core::{Done, RunCore, Submission};
+pub use gap::Gaps;
 pub use shell::{SubmitterLinks, SubmitterMail, submitter};

@@ -11,7 +11,7 @@ use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
 use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunOver};
-use fanlight_messages::protocol::telemetry::{RecordDrafts, RecordSample};
+use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
 use super::pace::Pace;
@@ -24,9 +24,8 @@ use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 struct InFlight {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
     permit: Permit<RunEvent>,
-    submitted_us: u64,
-    /// Width of a window's steps.
-    width: Width,
+    /// What is known of it so far.
+    piece: Piece,
     /// Whether a pipeline was compiled meanwhile, which takes the host's time.
     is_disturbed: bool,
 }
@@ -41,7 +40,18 @@ enum Next {
     ReaderGone,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop.
+/// What control mail means for the run under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Heard {
+    Nothing,
+    /// Nothing more is to be begun.
+    Pause,
+    /// Nothing of it is wanted any more.
+    End,
+}
+
+/// Runs a request to its end. `control` answers control mail and returns what it means for the run: windows
+/// that are submitted end by themselves, so that a pause is as good as an end.
 pub(super) async fn run<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
@@ -49,9 +59,9 @@ pub(super) async fn run<M: BackendModel>(
     mailbox: &mut Mailbox<SubmitterMail>,
     links: &SubmitterLinks,
     pace: &mut Pace,
-    mut control: impl FnMut(SubmitterMail) -> bool,
+    mut control: impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<RunOver, DeviceError> {
-    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else {
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control, links).await? else {
         return Ok(RunOver::default());
     };
     model.begin(&begin.setup)?;
@@ -88,8 +98,8 @@ pub(super) async fn run<M: BackendModel>(
                 core.stop();
             }
             Next::Control(Some(mail)) => {
-                if control(mail) {
-                    core.stop();
+                if control(mail) != Heard::Nothing {
+                    core.finish();
                 }
             }
             Next::Report(result) => {
@@ -126,8 +136,10 @@ async fn prepare<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     mailbox: &mut Mailbox<SubmitterMail>,
-    control: &mut impl FnMut(SubmitterMail) -> bool,
+    control: &mut impl FnMut(SubmitterMail) -> Heard,
+    links: &SubmitterLinks,
 ) -> Result<Option<Widths>, DeviceError> {
+    links.gaps.begin_run(begin.asked_us);
     let (first, mut widths) = (begin.width.limit(Width::Off), Widths::new());
     while !widths.is_settled(first) {
         widths.advance(model, first).await?;
@@ -136,6 +148,7 @@ async fn prepare<M: BackendModel>(
         }
     }
     model.prepare_sampling(&begin.setup.sampling).await?;
+    links.gaps.spend(GapCause::Compile);
     Ok((!is_stopped(mailbox, control)).then_some(widths))
 }
 
@@ -148,29 +161,33 @@ fn complete(
     links: &SubmitterLinks,
     pace: &mut Pace,
 ) {
-    let InFlight { width, is_disturbed, permit, submitted_us, .. } = done;
-    let now_us = links.clock.now_us();
+    let InFlight { mut piece, is_disturbed, permit, .. } = done;
     // The device worked on this one since the one before it ended.
-    let elapsed_us = now_us.saturating_sub(submitted_us.max(*completed_us));
-    *completed_us = now_us;
+    piece.began_us = piece.submitted_us.max(*completed_us);
+    piece.completed_us = links.clock.now_us();
+    *completed_us = piece.completed_us;
+    let elapsed_us = piece.elapsed_us();
     if let Some(told) = core.complete(report, elapsed_us) {
         match &told.event {
             RunEvent::PromptEvaluated { tokens, .. } => pace.prompt(*tokens, elapsed_us),
             // Steps after the end take no time.
             RunEvent::WindowCompleted { steps, .. } if !told.has_ended => {
-                pace.window(width, *steps, elapsed_us);
+                pace.window(piece.width, *steps, elapsed_us);
             }
             RunEvent::WindowCompleted { .. } | RunEvent::PassAdvanced { .. } => {}
         }
-        tell(told, elapsed_us, links, (width, is_disturbed, permit));
+        tell(told, piece, links, (is_disturbed, permit));
     }
 }
 
 /// Answers control mail that is there already; true when it stops the run.
-fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(SubmitterMail) -> bool) -> bool {
+fn is_stopped(
+    mailbox: &mut Mailbox<SubmitterMail>,
+    control: &mut impl FnMut(SubmitterMail) -> Heard,
+) -> bool {
     let mut is_stopped = false;
     while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
-        is_stopped |= control(mail);
+        is_stopped |= control(mail) != Heard::Nothing;
     }
     is_stopped
 }
@@ -178,7 +195,7 @@ fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(Sub
 /// What was just submitted.
 struct Submitted {
     report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
-    width: Width,
+    piece: Piece,
     has_compiled: bool,
 }
 
@@ -196,14 +213,19 @@ async fn submit<M: BackendModel>(
         Some(Submission::Prompt { base, range, choose }) => {
             let parts = pace.prompt_parts(range.len(), plan.cap_us);
             let report = model.prefill(base, &begin.tokens[range], choose, parts)?;
-            Some(Submitted { report: report.boxed_local(), width: Width::Off, has_compiled: false })
+            let piece = piece(begin, PieceKind::Prompt, Width::Off, 0);
+            Some(Submitted { report: report.boxed_local(), piece, has_compiled: false })
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
+            links.gaps.spend(GapCause::Host);
             let (width, has_compiled) = widths.next(model, planned).await?;
+            links.gaps.spend(GapCause::Compile);
             let report = model.window(steps, width, pace.step_parts(width, plan.cap_us))?;
-            Some(Submitted { report: report.boxed_local(), width, has_compiled })
+            let mut piece = piece(begin, PieceKind::Window, width, steps);
+            piece.expect(&plan);
+            Some(Submitted { report: report.boxed_local(), piece, has_compiled })
         }
         None => None,
     })
@@ -216,10 +238,17 @@ fn track(
     permit: Permit<RunEvent>,
     links: &SubmitterLinks,
 ) {
-    let Some(Submitted { report, width, has_compiled }) = submitted else { return };
+    let Some(Submitted { report, mut piece, has_compiled }) = submitted else { return };
     in_flight.iter_mut().for_each(|window| window.is_disturbed |= has_compiled);
-    let submitted_us = links.clock.now_us();
-    in_flight.push_back(InFlight { report, permit, submitted_us, width, is_disturbed: has_compiled });
+    piece.submitted_us = links.clock.now_us();
+    links.gaps.spend(GapCause::Host);
+    piece.gap = links.gaps.take(!in_flight.is_empty());
+    in_flight.push_back(InFlight { report, permit, piece, is_disturbed: has_compiled });
+}
+
+/// A piece of a run of which nothing is known yet but what it is.
+pub(super) fn piece(begin: &BeginDecode, kind: PieceKind, width: Width, steps: u32) -> Piece {
+    Piece::new(if begin.asked_us.is_some() { kind } else { PieceKind::Measurement }, width, steps)
 }
 
 /// In how many microseconds something may be submitted; `None` when first something else must happen. Where
@@ -276,31 +305,40 @@ async fn next(
         }
     };
     pin_mut!(control, reader, report);
-    match select(control, select(report, reader)).await {
+    let next = match select(control, select(report, reader)).await {
         Either::Left((mail, _)) => Next::Control(mail),
         Either::Right((Either::Left((next, _)), _)) | Either::Right((Either::Right((next, _)), _)) => next,
+    };
+    match &next {
+        Next::Report(_) => links.gaps.restart(),
+        Next::Place(_) => links.gaps.spend(GapCause::Consumer),
+        Next::Rested => links.gaps.spend(GapCause::Rest),
+        Next::Control(_) | Next::ReaderGone => {}
     }
+    next
 }
 
+/// Tells the engine, the controller and telemetry what came of a piece.
 pub(super) fn tell(
     done: Done,
-    elapsed_us: u64,
+    mut piece: Piece,
     links: &SubmitterLinks,
-    (width, is_disturbed, permit): (Width, bool, Permit<RunEvent>),
+    (is_disturbed, permit): (bool, Permit<RunEvent>),
 ) {
     match &done.event {
         RunEvent::PassAdvanced { .. } => {}
         RunEvent::PromptEvaluated { tokens, .. } => {
-            links.record(RecordSample::Prompt { tokens: *tokens, elapsed_us });
+            piece.tokens = *tokens;
+            links.record(RecordSample::Piece(piece));
         }
         RunEvent::WindowCompleted { steps, report, .. } => {
-            let tokens = report.tokens.len() as u32;
-            links.record(RecordSample::Window { steps: *steps, tokens, elapsed_us });
+            (piece.tokens, piece.live_steps) = (report.tokens.len() as u32, report.steps.len() as u32);
+            links.record(RecordSample::Piece(piece));
             // Steps after the end do nothing; what they take says nothing about a step.
             if !done.has_ended {
                 let (steps, records) = (*steps, report.steps.clone());
-                let elapsed_us = (!is_disturbed).then_some(elapsed_us);
-                links.observe(ObserveWindow { width, steps, elapsed_us, records });
+                let elapsed_us = (!is_disturbed).then_some(piece.elapsed_us());
+                links.observe(ObserveWindow { width: piece.width, steps, elapsed_us, records });
             }
             let mut drafts = DraftStats::default();
             report.steps.iter().for_each(|step| drafts.add(step));

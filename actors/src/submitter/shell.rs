@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use fanlight_messages::device::Quarantined;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::Lane;
@@ -11,8 +12,9 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::gap::Gaps;
 use super::pace::Pace;
-use super::run::run;
+use super::run::{Heard, run};
 use super::streamed::{Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
@@ -41,6 +43,8 @@ pub enum SubmitterMail {
     Stream(Asked<StreamRows>),
     /// See [`GatherRows`].
     Gather(Asked<GatherRows>),
+    /// See [`PauseDecode`].
+    Pause(Asked<PauseDecode>),
     /// See [`EndDecode`].
     End(Asked<EndDecode>),
 }
@@ -49,6 +53,7 @@ impl Mail for SubmitterMail {
     fn lane(&self) -> Lane {
         match self {
             Self::Describe(_) => DescribeDevice::LANE,
+            Self::Pause(_) => PauseDecode::LANE,
             Self::End(_) => EndDecode::LANE,
             _ => Lane::Inbox,
         }
@@ -73,6 +78,7 @@ from_asked!(
     Reopen(ReopenDevice),
     Stream(StreamRows),
     Gather(GatherRows),
+    Pause(PauseDecode),
     End(EndDecode)
 );
 
@@ -85,6 +91,8 @@ pub struct SubmitterLinks {
     pub telemetry: TelemetryLink,
     /// The plan of windows to come.
     pub plan: Latch<PlanChosen>,
+    /// Why nothing is in flight.
+    pub gaps: Gaps,
     /// Time.
     pub clock: Clock,
 }
@@ -107,7 +115,7 @@ pub async fn submitter<B: Backend>(
     links: SubmitterLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut model: Option<Placed<B::Model>> = None;
-    let mut ended = RunId::default();
+    let mut ends = Ends::default();
     while let Some(mail) = mailbox.next().await {
         match mail {
             SubmitterMail::Create(asked) => {
@@ -115,7 +123,9 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                asked.reply.send(created.map(|on_device| model = Some(Placed::new(on_device, plan))));
+                let created = created.map(|on_device| model = Some(Placed::new(on_device, plan)));
+                links.gaps.restart();
+                mailbox.answer(asked.reply, created);
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -126,13 +136,8 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
-                let progress =
-                    |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
-                let compiled = match &mut model {
-                    Some(model) => model.on_device.compile(progress).await,
-                    None => Err(DeviceError::NoModel),
-                };
-                asked.reply.send(compiled);
+                let compiled = compile(model.as_mut(), &latch).await;
+                mailbox.answer(asked.reply, compiled);
             }
             SubmitterMail::Drop(asked) => {
                 model = None;
@@ -141,16 +146,19 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Reopen(asked) => {
                 model = None;
                 let reopened = backend.reopen().await;
-                asked.reply.send(reopened.map(|()| backend.facts()));
+                mailbox.answer(asked.reply, reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events, demands) => {
                 let result = match &mut model {
                     None => Err(DeviceError::NoModel),
                     // Its end came first.
-                    Some(_) if asked.request.run <= ended => Ok(RunOver::default()),
+                    Some(_) if ends.heard(asked.request.run) != Heard::Nothing => Ok(RunOver::default()),
                     Some(model) => {
                         let current = asked.request.run;
-                        let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
+                        let control = |mail| {
+                            ends.answer(mail, backend.as_ref());
+                            ends.heard(current)
+                        };
                         model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
@@ -159,14 +167,12 @@ pub async fn submitter<B: Backend>(
                     model = None;
                 }
                 drop(events);
-                asked.reply.send(result);
+                mailbox.answer(asked.reply, result);
             }
             // What a run had asked for that has ended.
             SubmitterMail::Stream(asked) => asked.reply.send(Ok(())),
             SubmitterMail::Gather(asked) => asked.reply.send(Ok(())),
-            control @ (SubmitterMail::Describe(_) | SubmitterMail::End(_)) => {
-                answer_control(control, backend.as_ref(), &mut ended);
-            }
+            control => ends.answer(control, backend.as_ref()),
         }
     }
     Ok(())
@@ -197,7 +203,7 @@ impl<M: BackendModel> Placed<M> {
         demands: Option<StreamSender<Demand>>,
         mailbox: &mut Mailbox<SubmitterMail>,
         links: &SubmitterLinks,
-        control: impl FnMut(SubmitterMail) -> bool,
+        control: impl FnMut(SubmitterMail) -> Heard,
     ) -> Result<RunOver, DeviceError> {
         let Some(demands) = demands else {
             return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
@@ -206,6 +212,14 @@ impl<M: BackendModel> Placed<M> {
         let model = self.on_device.streamed()?;
         run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
     }
+}
+
+async fn compile<M: BackendModel>(
+    model: Option<&mut Placed<M>>,
+    latch: &Latch<LoadProgress>,
+) -> Result<Option<Quarantined>, DeviceError> {
+    let progress = |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
+    model.ok_or(DeviceError::NoModel)?.on_device.compile(progress).await
 }
 
 async fn upload_matrix<M: BackendModel>(
@@ -217,16 +231,37 @@ async fn upload_matrix<M: BackendModel>(
     model.on_device.upload_matrix(*matrix, *first_row, bytes).await
 }
 
-/// Answers mail of the control lane; returns the last run that has been ended.
-fn answer_control<B: Backend>(mail: SubmitterMail, backend: &B, ended: &mut RunId) -> RunId {
-    match mail {
-        SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
-        SubmitterMail::End(asked) => {
-            *ended = (*ended).max(asked.request.run);
-            asked.reply.send(());
+/// The last runs that were told to end.
+#[derive(Default)]
+struct Ends {
+    paused: RunId,
+    ended: RunId,
+}
+
+impl Ends {
+    /// What a run has been told.
+    fn heard(&self, run: RunId) -> Heard {
+        match run {
+            run if run <= self.ended => Heard::End,
+            run if run <= self.paused => Heard::Pause,
+            _ => Heard::Nothing,
         }
-        // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
-        other => drop(other),
     }
-    *ended
+
+    /// Answers mail of the control lane.
+    fn answer<B: Backend>(&mut self, mail: SubmitterMail, backend: &B) {
+        match mail {
+            SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
+            SubmitterMail::Pause(asked) => {
+                self.paused = self.paused.max(asked.request.run);
+                asked.reply.send(());
+            }
+            SubmitterMail::End(asked) => {
+                self.ended = self.ended.max(asked.request.run);
+                asked.reply.send(());
+            }
+            // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
+            other => drop(other),
+        }
+    }
 }

@@ -13,10 +13,10 @@ use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::submitter::{
     BeginDecode, Demand, GatherRows, RunEvent, RunOver, StreamRows,
 };
-use fanlight_messages::protocol::telemetry::RecordSample;
+use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind};
 
 use super::core::{RunCore, Submission};
-use super::run::tell;
+use super::run::{Heard, piece as piece_of, tell};
 use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
 use crate::backend::StreamedModel;
@@ -59,21 +59,20 @@ struct Run<'a, M> {
     core: RunCore,
     stage: Stage,
     widths: Widths,
-    /// The piece under way, the width of its steps and whether pipelines were compiled for it, and its
-    /// place in the stream of events.
-    piece: Option<(Submission, (Width, bool), Permit<RunEvent>)>,
+    /// The piece under way, what is known of it and whether pipelines were compiled for it, and its place in
+    /// the stream of events.
+    piece: Option<(Submission, (Piece, bool), Permit<RunEvent>)>,
     /// Rows that wait for a free slot.
     waiting: Option<Asked<StreamRows>>,
     /// Something arrived since the pass was last continued.
     is_runnable: bool,
-    started_us: u64,
     starved_since_us: Option<u64>,
     starved_us: u64,
     reported_us: u64,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop,
-/// which it does at the next page.
+/// Runs a request to its end. `control` answers control mail and returns what it means for the run, which
+/// stops at the next page or pauses at the end of a pass.
 pub(super) async fn run_streamed<M: StreamedModel>(
     model: &mut M,
     plan: Rc<GpuPlan>,
@@ -81,9 +80,11 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     told: Told,
     mailbox: &mut Mailbox<SubmitterMail>,
     links: &SubmitterLinks,
-    mut control: impl FnMut(SubmitterMail) -> bool,
+    mut control: impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<RunOver, DeviceError> {
+    links.gaps.begin_run(begin.asked_us);
     model.prepare_sampling(&begin.setup.sampling).await?;
+    links.gaps.spend(GapCause::Compile);
     model.begin(&begin.setup)?;
     // Nothing may be submitted ahead of a pass: the next one waits for the same pages.
     let core = RunCore::new(&BeginDecode { windows_in_flight: 1, ..begin.clone() });
@@ -100,7 +101,6 @@ pub(super) async fn run_streamed<M: StreamedModel>(
         piece: None,
         waiting: None,
         is_runnable: false,
-        started_us: now_us,
         starved_since_us: None,
         starved_us: 0,
         reported_us: now_us,
@@ -115,15 +115,12 @@ pub(super) async fn run_streamed<M: StreamedModel>(
             Next::Mail(None) => return Ok(run.over()),
             Next::Mail(Some(SubmitterMail::Stream(asked))) => run.receive(asked),
             Next::Mail(Some(SubmitterMail::Gather(asked))) => run.gather(asked).await?,
-            Next::Mail(Some(mail)) => {
-                if control(mail) {
-                    run.core.stop();
-                }
-            }
-            Next::Tokens(tokens) => {
-                run.demand(Demand::Rows(tokens?));
-                run.stage = Stage::Gathering;
-            }
+            Next::Mail(Some(mail)) => match control(mail) {
+                Heard::Nothing => {}
+                Heard::Pause => run.core.finish(),
+                Heard::End => run.core.stop(),
+            },
+            Next::Tokens(tokens) => run.demand_rows(tokens?),
             Next::Report(report) => run.complete(report?),
             Next::Place(Some(permit)) => run.start(permit).await?,
             // The engine is gone, and with it every use of the run.
@@ -151,6 +148,20 @@ impl<M: StreamedModel> Run<'_, M> {
         // A reader that left could not read; the end of the run is on its way.
         if let Some(place) = self.told.demands.try_reserve() {
             place.send(demand);
+        }
+    }
+
+    /// Asks for the embedding rows that the next pass needs.
+    fn demand_rows(&mut self, tokens: Vec<u32>) {
+        self.stage = Stage::Gathering;
+        self.starved_since_us = Some(self.links.clock.now_us());
+        self.demand(Demand::Rows(tokens));
+    }
+
+    /// What it waited for has arrived.
+    fn fed(&mut self) {
+        if let Some(since_us) = self.starved_since_us.take() {
+            self.starved_us += self.links.clock.now_us().saturating_sub(since_us);
         }
     }
 
@@ -198,8 +209,8 @@ impl<M: StreamedModel> Run<'_, M> {
         if asked.request.run != self.begin.run {
             return asked.reply.send(Ok(()));
         }
-        if let Some(since_us) = self.starved_since_us.take() {
-            self.starved_us += self.links.clock.now_us().saturating_sub(since_us);
+        if !matches!(self.stage, Stage::Gathering) {
+            self.fed();
         }
         // The pager sends the next rows only after these; were there others, their asker hears that they
         // are gone.
@@ -211,6 +222,7 @@ impl<M: StreamedModel> Run<'_, M> {
             asked.reply.send(Ok(()));
             return Ok(());
         }
+        self.fed();
         let uploaded = self.model.upload_gathered(&asked.request.bytes).await;
         asked.reply.send(uploaded.clone());
         uploaded?;
@@ -221,40 +233,44 @@ impl<M: StreamedModel> Run<'_, M> {
     async fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
         let plan = self.links.plan.get();
         let Some(piece) = self.core.next_submission(1) else { return Ok(()) };
-        let (width, is_new) = match &piece {
-            Submission::Prompt { .. } => (Width::Off, false),
+        self.links.gaps.spend(GapCause::Consumer);
+        let (mut known, is_new) = match &piece {
+            Submission::Prompt { .. } => (piece_of(self.begin, PieceKind::Prompt, Width::Off, 0), false),
             // A pass takes longer than all pipelines of a width.
-            Submission::Window { .. } => {
+            Submission::Window { steps } => {
                 // The plan may still be that of the request before.
-                self.widths.whole(self.model, self.begin.width.limit(plan.width)).await?
+                let planned = self.begin.width.limit(plan.width);
+                let (width, is_new) = self.widths.whole(self.model, planned).await?;
+                (piece_of(self.begin, PieceKind::Window, width, *steps), is_new)
             }
         };
-        self.started_us = self.links.clock.now_us();
+        known.expect(&plan);
+        known.submitted_us = self.links.clock.now_us();
+        self.links.gaps.spend(GapCause::Compile);
+        known.gap = self.links.gaps.take(false);
+        let width = known.width;
         self.starved_us = 0;
         let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers.is_some());
         let tokens = match &piece {
             Submission::Prompt { range, .. } => Some(self.begin.tokens[range.clone()].to_vec()),
             Submission::Window { .. } => None,
         };
-        self.piece = Some((piece, (width, is_new), permit));
+        self.piece = Some((piece, (known, is_new), permit));
         match tokens {
             _ if !gathers => self.start_pass()?,
-            Some(tokens) => {
-                self.stage = Stage::Gathering;
-                self.demand(Demand::Rows(tokens));
-            }
+            Some(tokens) => self.demand_rows(tokens),
             None => self.stage = Stage::Drafting(self.model.draft(width)?.boxed_local()),
         }
         Ok(())
     }
 
     fn start_pass(&mut self) -> Result<(), DeviceError> {
-        let Some((piece, (width, _), _)) = &self.piece else { return Ok(()) };
+        let Some((piece, (known, _), _)) = &self.piece else { return Ok(()) };
         self.model.start_pass(match piece {
             Submission::Prompt { base, range, choose } => {
                 PassWork::Prompt { base: *base, tokens: &self.begin.tokens[range.clone()], choose: *choose }
             }
-            Submission::Window { .. } => PassWork::Step(*width),
+            Submission::Window { .. } => PassWork::Step(known.width),
         })?;
         self.stage = Stage::Running;
         self.is_runnable = true;
@@ -263,11 +279,13 @@ impl<M: StreamedModel> Run<'_, M> {
 
     fn complete(&mut self, report: WindowReport) {
         self.stage = Stage::Idle;
-        let elapsed_us = self.links.clock.now_us().saturating_sub(self.started_us);
-        let Some((_, (width, is_new), permit)) = self.piece.take() else { return };
-        self.links.record(RecordSample::Pass { elapsed_us, starved_us: self.starved_us });
-        if let Some(done) = self.core.complete(report, elapsed_us) {
-            tell(done, elapsed_us, self.links, (width, is_new, permit));
+        let Some((_, (mut piece, is_new), permit)) = self.piece.take() else { return };
+        piece.began_us = piece.submitted_us;
+        piece.completed_us = self.links.clock.now_us();
+        piece.starved_us = Some(self.starved_us);
+        self.links.gaps.restart();
+        if let Some(done) = self.core.complete(report, piece.elapsed_us()) {
+            tell(done, piece, self.links, (is_new, permit));
         }
     }
 

@@ -34,7 +34,7 @@ const COMPILE_US: u64 = 700;
 pub struct PaperBackend {
     pub state: Rc<RefCell<DeviceState>>,
     random: Rc<RefCell<Random>>,
-    clock_us: Rc<Cell<u64>>,
+    pub clock_us: Rc<Cell<u64>>,
 }
 
 impl PaperBackend {

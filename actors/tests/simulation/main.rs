@@ -14,3 +14,4 @@ mod slow;
 mod state;
 mod streaming;
 mod submitter;
+mod telemetry;

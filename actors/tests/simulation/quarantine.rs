@@ -34,6 +34,8 @@ fn a_fixed_width_that_is_wrong_is_told_of_once_and_replies_are_plain() {
         assert!(rig.device.state.borrow().widths.iter().all(|width| *width == Width::Off));
         assert_eq!(reply(&rig, fixed(4)).await, []);
         assert_eq!(rig.device.state.borrow().widths.last(), Some(&Width::Nodes(4)));
+        let facts = rig.handle.snapshot(0).await.unwrap().facts;
+        assert_eq!(purposes(&facts.quarantined), [Purpose::Tree(8)], "telemetry knows of it");
     });
 }
 

@@ -201,8 +201,8 @@ fn stats_add_up() {
         assert_eq!((stats.prefill_tokens, stats.prefill_us), (100, 10_000));
         assert_eq!((stats.decode_tokens, stats.steps, stats.submitted_steps), (40, 40, 40));
         assert_eq!(stats.decode_us, 40_000);
-        let snapshot = rig.handle.snapshot().await.unwrap();
-        assert_eq!((snapshot.prompt_tokens, snapshot.tokens), (100, 41));
+        let snapshot = rig.handle.snapshot(0).await.unwrap().kept;
+        assert_eq!((snapshot.totals.prompt_tokens, snapshot.totals.tokens), (100, 41));
         assert_eq!(snapshot.window_us.count, u64::from(stats.windows));
     });
 }

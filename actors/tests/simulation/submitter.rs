@@ -6,7 +6,7 @@ use std::rc::Rc;
 use fanlight_actors::controller::controller;
 use fanlight_actors::kit::{Addr, Capacities, Clock, Latch, World, stream};
 use fanlight_actors::pager::{InspectRequest, inspect};
-use fanlight_actors::submitter::{SubmitterLinks, SubmitterMail, submitter};
+use fanlight_actors::submitter::{Gaps, SubmitterLinks, SubmitterMail, submitter};
 use fanlight_actors::telemetry::TelemetryLink;
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::WidthPolicy;
@@ -27,6 +27,7 @@ fn start(world: &World, device: &PaperBackend) -> Addr<SubmitterMail> {
         controller: world.spawn("controller", CAPACITIES, |mailbox| controller(mailbox, plan.clone())),
         telemetry: TelemetryLink::start(world, clock.clone()),
         plan,
+        gaps: Gaps::new(clock.clone()),
         clock,
     };
     world.spawn("submitter", CAPACITIES, |mailbox| submitter(mailbox, Rc::new(device.clone()), links))
@@ -44,6 +45,7 @@ async fn create_model(submitter: &Addr<SubmitterMail>) {
 fn begin(run: u64) -> BeginDecode {
     let setup = RequestSetup { context_len: 256, token_limit: 9, ..RequestSetup::default() };
     BeginDecode {
+        asked_us: Some(0),
         run: RunId(run),
         setup,
         base: 0,

@@ -82,9 +82,9 @@ fn auto_changes_no_token_and_keeps_what_it_learned() {
         SAME.iter().for_each(|key| assert_eq!(line[key], off[key], "{key}"));
     }
     let observed = told.lines().rfind(|line| line.starts_with("{")).unwrap();
-    let controller = &serde_json::from_str::<Value>(observed).unwrap()["controller"];
-    assert!(numbers(&controller["online"]["plain_us"])[0] > 0, "{controller}");
-    assert!(numbers(&controller["windows_by_width"])[1] > 0, "it never listened: {controller}");
+    let controller = &serde_json::from_str::<Value>(observed).unwrap()["observed"]["controller"];
+    assert!(numbers(&controller["online"]["plainUs"])[0] > 0, "{controller}");
+    assert!(numbers(&controller["windowsByWidth"])[1] > 0, "it never listened: {controller}");
     assert!(controller["widths"].as_array().unwrap().len() > 1, "{controller}");
 }
 

@@ -83,7 +83,7 @@ function hear(event: EngineEvent): void {
       title: "Please note",
       text: sentence(new Error(event.warning.message)),
     };
-  } else if (state.activity.value === "idle") {
+  } else if (event.type === "ended" && state.activity.value === "idle") {
     const from = state.source.value;
     const actions = from ? [{ label: `Load ${from.name} again`, run: () => void load(from) }] : [];
     showFailure(event.error, actions);

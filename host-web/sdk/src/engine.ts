@@ -21,12 +21,15 @@ import type {
   LoadOptions as WireOptions,
   RequestName,
   Requests,
+  Snapshot,
   StoredModel,
   Verification,
   Warning,
   WireSource,
 } from "./protocol.js";
+import { wallMs } from "./protocol.js";
 import { replyRequest, tokenizeRequest, type GenerateOptions, type PromptInput } from "./requests.js";
+import { Sampler } from "./sampler.js";
 import { resolve, type ModelSource } from "./sources.js";
 
 export interface CreateOptions extends WorkerPlace {
@@ -52,7 +55,9 @@ export type EngineEvent =
   | { type: "model"; model: ModelInfo | null }
   | { type: "warning"; warning: Warning }
   /** The worker ended, and with it the model; the next call loads it again. */
-  | { type: "ended"; error: FanlightError };
+  | { type: "ended"; error: FanlightError }
+  /** What can be seen of the engine, for whoever asked for that, with the samples since the one before. */
+  | { type: "snapshot"; snapshot: Snapshot };
 
 export interface EngineStats {
   adapter: Adapter;
@@ -92,6 +97,7 @@ export class Fanlight {
   private reloading: Promise<void> | null = null;
   private readonly running = new Set<Stop>();
   private lastGeneration: GenerationStats | null = null;
+  private readonly sampler = new Sampler((after) => this.snapshot(after));
 
   private constructor({ workerUrl, wasmUrl, shared = true, whenBusy = "queue" }: CreateOptions) {
     const place = { workerUrl, wasmUrl, isShared: shared, mayWait: whenBusy === "queue" };
@@ -283,6 +289,7 @@ export class Fanlight {
    */
   generate(input: PromptInput, options: GenerateOptions = {}): Generation {
     const { loaded } = this;
+    const askedAtMs = wallMs();
     let isStopped = false;
     let stopAsked: Stop | null = null;
     return new Generation(
@@ -296,7 +303,7 @@ export class Fanlight {
           if (isStopped) throw new FanlightError("cancelled", "the reply was stopped before it began");
           return await this.askModel(
             "generate",
-            { request },
+            { request, askedAtMs },
             (event) => ("phase" in event ? undefined : heard(event)),
             undefined,
             (stop) => {
@@ -369,6 +376,7 @@ export class Fanlight {
   dispose(): void {
     this.loaded = null;
     this.listeners.clear();
+    this.sampler.clear();
     this.connection.close();
   }
 
@@ -402,10 +410,26 @@ export class Fanlight {
     await this.connection.ask("forget", { url }).answer;
   }
 
-  /** Hears what happens to the engine; the returned function ends that. */
-  subscribe(listener: (event: EngineEvent) => void): () => void {
+  /**
+   * What can be seen of the engine now, also while it generates: where time and bytes go. Of samples those
+   * from number `after` on, which is `next` of the snapshot before. Null before an engine was started.
+   */
+  async snapshot(after = 0): Promise<Snapshot | null> {
+    return await this.connection.ask("snapshot", { after }).answer;
+  }
+
+  /**
+   * Hears what happens to the engine; the returned function ends that. With `hz` snapshots are among it, at
+   * most ten per second; all who ask for some hear them at the fastest rate that was asked for.
+   */
+  subscribe(listener: (event: EngineEvent) => void, { hz }: { hz?: number } = {}): () => void {
+    const heard = (snapshot: Snapshot) => listener({ type: "snapshot", snapshot });
+    const end = hz === undefined ? () => {} : this.sampler.add(heard, hz);
     this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
+    return () => {
+      end();
+      this.listeners.delete(listener);
+    };
   }
 
   private emit(event: EngineEvent): void {

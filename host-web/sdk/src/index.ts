@@ -1,5 +1,12 @@
 // The public interface of the package.
 
+export { BridgeError, connectBridge } from "./bridge/client.js";
+export type { BridgeClient, BridgeErrorCode, ConnectOptions } from "./bridge/client.js";
+export { newBridgeKey } from "./bridge/key.js";
+export type { BridgeState } from "./bridge/protocol.js";
+export { parseOrigin } from "./bridge/origins.js";
+export { serveBridge } from "./bridge/server.js";
+export type { Bridge, BridgeOptions, BridgeStatus } from "./bridge/server.js";
 export { Fanlight } from "./engine.js";
 export type { CreateOptions, EngineEvent, EngineStats, FollowOptions, LoadOptions } from "./engine.js";
 export { FanlightError } from "./errors.js";
@@ -21,7 +28,7 @@ export type {
   ChatCompletionRequest,
   ChatCompletionStream,
 } from "./openai.js";
-export type { Adapter, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
+export type { Adapter, Sample, Snapshot, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
 export { MAX_TOKENS_DEFAULT } from "./requests.js";
 export type { GenerateOptions, Message, PlainPrompt, PromptInput, SamplingOptions } from "./requests.js";
 export { findModels, hub } from "./sources.js";

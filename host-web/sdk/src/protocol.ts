@@ -13,6 +13,7 @@ import type {
   ReplyEnd,
   ReplyEvent,
   ReplyRequest,
+  SnapshotWire,
   TokenizeRequest,
   Verification,
   VerifyScope,
@@ -32,6 +33,8 @@ export type {
   ReplyEnd,
   ReplyEvent,
   ReplyRequest,
+  SampleWire as Sample,
+  SnapshotWire as Snapshot,
   TokenizeRequest,
   TypeUse,
   Verification,
@@ -78,8 +81,11 @@ export interface Requests {
   inspect: { ask: { source: WireSource; options: LoadOptions }; answer: ModelInspection };
   /** Loads a model under a key, unless the model of this key is loaded. */
   load: { ask: { source: WireSource; options: LoadOptions; key: string }; answer: ModelCard };
-  /** Generates a reply with the model of this key; every event is acknowledged. */
-  generate: { ask: { request: ReplyRequest; key: string }; answer: ReplyEnd };
+  /**
+   * Generates a reply with the model of this key; every event is acknowledged. `askedAtMs` is wall time, for
+   * telemetry.
+   */
+  generate: { ask: { request: ReplyRequest; key: string; askedAtMs: number }; answer: ReplyEnd };
   tokenize: { ask: { request: TokenizeRequest; key: string }; answer: Uint32Array };
   detokenize: { ask: { ids: Uint32Array; key: string }; answer: string };
   /** Forgets the conversation in the cache. */
@@ -96,6 +102,8 @@ export interface Requests {
   verify: { ask: { scope: VerifyScope }; answer: Verification };
   /** Bytes of the engine's own memory. */
   memory: { ask: Record<never, never>; answer: number };
+  /** What can be seen of the engine, with samples from a number on; null where none has been started. */
+  snapshot: { ask: { after: number }; answer: SnapshotWire | null };
   /** What the browser keeps. */
   stored: { ask: Record<never, never>; answer: StoredModel[] };
   /** Removes what is kept of the file at an address. */
@@ -138,3 +146,8 @@ export const EVENTS_UNACKNOWLEDGED_MAX = 4;
 
 /** Questions that wait for the engine. Each holds its texts; a page that asks more often is told to wait. */
 export const QUESTIONS_WAITING_MAX = 32;
+
+/** Milliseconds of a clock that never goes back and that page and worker share. */
+export function wallMs(): number {
+  return performance.timeOrigin + performance.now();
+}

@@ -4,6 +4,7 @@
 import { describe } from "./adapter.js";
 import init, { Engine, inspectAddress, inspectFiles, prepareWorker } from "./fanlight.js";
 import type { InitOutput, ModelCard } from "./fanlight.js";
+import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX, wallMs } from "./protocol.js";
 import type {
   FromWorker,
   Question,
@@ -14,7 +15,6 @@ import type {
   WorkerEvent,
   WorkerFailure,
 } from "./protocol.js";
-import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX } from "./protocol.js";
 import { BrowserRecords } from "./records.js";
 import { Storage } from "./storage.js";
 
@@ -168,8 +168,9 @@ async function generate(
   const running = await holding(question.key);
   const room = new Room();
   rooms.set(id, room);
+  const queuedUs = Math.max(0, Math.round((wallMs() - question.askedAtMs) * 1000));
   try {
-    return await running.generate(question.request, (event) => {
+    return await running.generate({ ...question.request, queuedUs }, (event) => {
       told(event);
       return room.take();
     });
@@ -224,6 +225,8 @@ async function aside(question: Question): Promise<Answer> {
       return null;
     case "memory":
       return (await prepared()).memory.buffer.byteLength;
+    case "snapshot":
+      return engine === null ? null : await (await engine).snapshot(question.after);
     case "stored":
       return await storage.list();
     case "forget":
@@ -234,7 +237,14 @@ async function aside(question: Question): Promise<Answer> {
   }
 }
 
-const ASIDE: ReadonlySet<RequestName> = new Set(["inspect", "cancel", "memory", "stored", "forget"]);
+const ASIDE: ReadonlySet<RequestName> = new Set([
+  "inspect",
+  "cancel",
+  "memory",
+  "snapshot",
+  "stored",
+  "forget",
+]);
 
 /** Questions that wait for the engine, in order, and the one that has it. */
 const waiting: Ask[] = [];

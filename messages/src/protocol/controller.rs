@@ -49,6 +49,8 @@ pub struct PlanChosen {
     /// Time that the device is left alone before the next window, microseconds; then one is in flight at
     /// most.
     pub gap_us: u64,
+    /// Tokens per second that are expected of it while the device works; 0 where that is not known.
+    pub tokens_per_s: u32,
     /// Time that a submission may keep the device, microseconds: longer steps are split.
     pub cap_us: u64,
 }
@@ -56,7 +58,7 @@ pub struct PlanChosen {
 impl Default for PlanChosen {
     /// A plain step at a time.
     fn default() -> Self {
-        Self { width: Width::Off, steps: 1, gap_us: 0, cap_us: SUBMISSION_US_MAX }
+        Self { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0, cap_us: SUBMISSION_US_MAX }
     }
 }
 

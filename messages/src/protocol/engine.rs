@@ -70,7 +70,8 @@ impl Request for Load {
 }
 
 /// Plans the loaded model anew under another budget and places it by that plan; the files stay open, the
-/// conversation in the cache is forgotten. Served when the engine is idle.
+/// conversation in the cache is forgotten. While a reply is generated it takes effect after the pass under way,
+/// and the reply goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetBudget {
     /// As in [`Load`].
@@ -205,6 +206,8 @@ pub struct Generate {
     pub sampling: Rc<Sampling>,
     /// How far it is remembered, and earlier replies for it. Never changes the reply.
     pub memory: MemoryScope,
+    /// Microseconds that it had waited before the engine could be asked, for telemetry.
+    pub queued_us: u64,
 }
 
 impl Generate {
@@ -224,6 +227,7 @@ impl Generate {
             reuse_prefix: true,
             sampling: Rc::default(),
             memory: MemoryScope::Off,
+            queued_us: 0,
         }
     }
 }

@@ -98,6 +98,8 @@ pub struct RunId(pub u64);
 /// run is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BeginDecode {
+    /// When it was asked for, by the engine's clock; `None` when it measures what windows cost.
+    pub asked_us: Option<u64>,
     /// Greater than that of every run before.
     pub run: RunId,
     /// Start of the control block.
@@ -172,7 +174,8 @@ impl Request for GatherRows {
     type Reply = Result<(), DeviceError>;
 }
 
-/// Submits nothing more for a run, or for any before it; windows in flight are still reported.
+/// Submits nothing more for a run, or for any before it; windows in flight are still reported, a pass breaks
+/// off at its next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndDecode {
     /// Which run.
@@ -180,6 +183,19 @@ pub struct EndDecode {
 }
 
 impl Request for EndDecode {
+    type Reply = ();
+    const LANE: Lane = Lane::Control;
+}
+
+/// Submits nothing more for a run, or for any before it, after the pass or the windows under way, which are
+/// finished and reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseDecode {
+    /// Which run.
+    pub run: RunId,
+}
+
+impl Request for PauseDecode {
     type Reply = ();
     const LANE: Lane = Lane::Control;
 }

@@ -16,7 +16,7 @@ use text::{DECEPTIVE, Kind, PERIODIC, RANDOM, Text, Written, mixed};
 const TOKENS: u64 = 1024;
 const SEEDS: u64 = 16;
 const PLAIN_STEP: PlanChosen =
-    PlanChosen { width: Width::Off, steps: 1, gap_us: 0, cap_us: SUBMISSION_US_MAX };
+    PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0, cap_us: SUBMISSION_US_MAX };
 
 const CURVES: [Curve; 12] = [
     curve("flat", [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),

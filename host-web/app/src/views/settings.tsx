@@ -6,6 +6,7 @@ import { setKeeps } from "../chat.js";
 import { forgetAnswers, showFailure } from "../engine.js";
 import { activity, set, settings, type Theme } from "../state.js";
 import type { Settings } from "../store.js";
+import { BridgeSection } from "./bridge.js";
 import { Panel } from "./parts.js";
 
 /** A number within its range; anything else is not taken. */
@@ -153,6 +154,7 @@ export function SettingsPanel() {
           <span class="faint small">Switched off, those that are kept are deleted.</span>
         </span>
       </label>
+      <BridgeSection />
     </Panel>
   );
 }

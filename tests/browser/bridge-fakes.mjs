@@ -84,6 +84,11 @@ for (const name of ["importKey", "sign"]) {
   };
 }
 
+/** Waits until a proof is being checked. */
+export async function hashes() {
+  while (hashing === 0) await new Promise((next) => setImmediate(next));
+}
+
 /** Lets everything that waits for nothing but promises and hashes happen. */
 export async function settle() {
   for (let quiet = 0; quiet < 10; quiet = hashing > 0 ? 0 : quiet + 1) {

@@ -317,7 +317,8 @@ test("off, without a model, and failing engines are told by their codes", async 
 test("hostile origins are refused by what the browser says, and answers go to exact origins", async () => {
   const [parent, opener, stranger] = [fakeWindow(), fakeWindow(), fakeWindow()];
   let listen;
-  const host = { ...fakeWindow(), parent, opener, addEventListener: (_, to) => (listen = to), removeEventListener: () => {} };
+  const listening = { addEventListener: (_, to) => (listen = to), removeEventListener: () => {} };
+  const host = { ...fakeWindow(), ...listening, parent, opener };
   const door = new WindowDoor(core, new Set(["https://good.example"]), host);
   const hear = (source, origin, message) =>
     listen({ source, origin, data: { fanlightBridge: 1, client: CLIENT, ...message } });

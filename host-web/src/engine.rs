@@ -69,8 +69,8 @@ impl Engine {
         to_script(&Adapter::from(&self.adapter))
     }
 
-    /// What can be seen of the engine now, whatever it does; of samples those from number `after` on, which is
-    /// `next` of the snapshot before, or 0.
+    /// What can be seen of the engine now, whatever it does; of samples those from number `after` on, which
+    /// is `next` of the snapshot before, or 0.
     ///
     /// # Errors
     /// A [`Failure`] of kind `engine-gone` only.

@@ -15,7 +15,8 @@ use crate::pager::PagerMail;
 use crate::submitter::SubmitterMail;
 
 impl Engine {
-    /// Starts a run that was asked for at `asked_us`, or that measures: its events, and the answer when it is over. `Err` only when an actor is gone.
+    /// Starts a run that was asked for at `asked_us`, or that measures: its events, and the answer when it is
+    /// over. `Err` only when an actor is gone.
     pub(super) async fn begin(
         &mut self,
         run: &PreparedReply,

@@ -87,6 +87,12 @@ impl<M> Mailbox<M> {
         }
     }
 
+    /// Answers a question, and notes when the answer is a failure.
+    pub fn answer<T, E: Display>(&self, reply: Reply<Result<T, E>>, result: Result<T, E>) {
+        self.note(&result);
+        reply.send(result);
+    }
+
     /// The next control message; `None` once every address is dropped and no control message is left.
     pub async fn next_control(&mut self) -> Option<M> {
         self.control.next().await

@@ -58,8 +58,7 @@ pub async fn memory<S: MemoryStorage>(
             }
             MemoryMail::Learn(asked) => {
                 let learned = learn(&mut core, &storage, &asked.request).await;
-                mailbox.note(&learned);
-                asked.reply.send(learned);
+                mailbox.answer(asked.reply, learned);
             }
             MemoryMail::Forget(asked) => {
                 let forgotten = storage.update(|stored| core.forget(stored)).await;

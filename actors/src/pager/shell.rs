@@ -119,8 +119,7 @@ pub async fn pager(
                     Some(model) => plan(model, &asked.request, &links, &mut refusals).await,
                     None => Err(not_opened()),
                 };
-                mailbox.note(&planned);
-                asked.reply.send(planned);
+                mailbox.answer(asked.reply, planned);
             }
             PagerMail::Place(asked, progress) => {
                 let is_abandoned = || asked.reply.is_abandoned();
@@ -134,8 +133,7 @@ pub async fn pager(
                 {
                     refusals.note(&planned.adapter, planned.plan.total_bytes());
                 }
-                mailbox.note(&placed);
-                asked.reply.send(placed);
+                mailbox.answer(asked.reply, placed);
             }
             PagerMail::Decode(asked, events) => {
                 let StreamDecode(begin) = asked.request;
@@ -146,8 +144,7 @@ pub async fn pager(
                     }
                     None => Err(GenerateError::NoModel),
                 };
-                mailbox.note(&result);
-                asked.reply.send(result);
+                mailbox.answer(asked.reply, result);
             }
             PagerMail::Restore(asked) => {
                 let is_abandoned = || asked.reply.is_abandoned();
@@ -155,8 +152,7 @@ pub async fn pager(
                     Some(model) => restore(model, &links, is_abandoned).await,
                     None => Err(not_opened()),
                 };
-                mailbox.note(&restored);
-                asked.reply.send(restored);
+                mailbox.answer(asked.reply, restored);
             }
             PagerMail::Close(asked) => {
                 model = None;

@@ -48,15 +48,13 @@ pub(super) async fn run<M: BackendModel>(
     (links, meter): (&SubmitterLinks, &mut GapMeter),
     mut control: impl FnMut(SubmitterMail) -> bool,
 ) -> Result<(), DeviceError> {
-    meter.begin_run(begin.asked_us, links.clock.now_us());
-    let Some(mut widths) = prepare(model, begin, mailbox, &mut control).await? else { return Ok(()) };
-    meter.spend(links.clock.now_us(), GapCause::Compile);
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control, (links, meter)).await? else {
+        return Ok(());
+    };
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
-    let mut completed_us = 0;
-    let mut failure = None;
-    let mut orphaned = false;
+    let (mut completed_us, mut failure, mut orphaned) = (0, None, false);
     loop {
         while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
             .is_some_and(|rest_us| rest_us == 0)
@@ -64,8 +62,7 @@ pub(super) async fn run<M: BackendModel>(
             .flatten()
         {
             let parts = (&mut core, &mut widths, &mut in_flight);
-            let submitted = submit(model, begin, parts, permit, (links, meter)).await;
-            if let Err(error) = submitted {
+            if let Err(error) = submit(model, begin, parts, permit, (links, meter)).await {
                 failure.get_or_insert(error);
                 core.stop();
                 break;
@@ -75,12 +72,10 @@ pub(super) async fn run<M: BackendModel>(
             return failure.map_or(Ok(()), Err);
         }
         let rest_us = may_submit(&core, &in_flight, completed_us, links);
-        match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
-            Next::Place(permit) => {
-                meter.spend(links.clock.now_us(), GapCause::Consumer);
-                drop(permit);
-            }
-            Next::Rested => meter.spend(links.clock.now_us(), GapCause::Rest),
+        let heard = (!orphaned).then_some(&mut *mailbox);
+        match next(rest_us, &mut in_flight, events, heard, (links, meter)).await {
+            Next::Place(permit) => drop(permit),
+            Next::Rested => {}
             Next::ReaderGone => core.stop(),
             Next::Control(None) => {
                 orphaned = true;
@@ -93,7 +88,6 @@ pub(super) async fn run<M: BackendModel>(
             }
             Next::Report(result) => {
                 let Some(done) = in_flight.pop_front() else { continue };
-                *meter = GapMeter::new(links.clock.now_us());
                 match result {
                     Ok(report) if failure.is_none() => {
                         complete(&mut core, done, report, &mut completed_us, links);
@@ -124,7 +118,9 @@ async fn prepare<M: BackendModel>(
     begin: &BeginDecode,
     mailbox: &mut Mailbox<SubmitterMail>,
     control: &mut impl FnMut(SubmitterMail) -> bool,
+    (links, meter): (&SubmitterLinks, &mut GapMeter),
 ) -> Result<Option<Widths>, DeviceError> {
+    meter.begin_run(begin.asked_us, links.clock.now_us());
     let first = begin.width.limit(Width::Off);
     while first != Width::Off && !model.prepare_next(first).await? {
         if is_stopped(mailbox, control) {
@@ -132,6 +128,7 @@ async fn prepare<M: BackendModel>(
         }
     }
     model.prepare(first, &begin.setup.sampling).await?;
+    meter.spend(links.clock.now_us(), GapCause::Compile);
     Ok((!is_stopped(mailbox, control)).then(|| Widths::new(first)))
 }
 
@@ -294,7 +291,7 @@ async fn next(
     in_flight: &mut VecDeque<InFlight>,
     events: &StreamSender<RunEvent>,
     mailbox: Option<&mut Mailbox<SubmitterMail>>,
-    links: &SubmitterLinks,
+    (links, meter): (&SubmitterLinks, &mut GapMeter),
 ) -> Next {
     let control = async {
         match mailbox {
@@ -324,10 +321,18 @@ async fn next(
         }
     };
     pin_mut!(control, reader, report);
-    match select(control, select(report, reader)).await {
+    let next = match select(control, select(report, reader)).await {
         Either::Left((mail, _)) => Next::Control(mail),
         Either::Right((Either::Left((next, _)), _)) | Either::Right((Either::Right((next, _)), _)) => next,
+    };
+    let now_us = links.clock.now_us();
+    match &next {
+        Next::Report(_) => *meter = GapMeter::new(now_us),
+        Next::Place(_) => meter.spend(now_us, GapCause::Consumer),
+        Next::Rested => meter.spend(now_us, GapCause::Rest),
+        Next::Control(_) | Next::ReaderGone => {}
     }
+    next
 }
 
 /// Tells the engine, the controller and telemetry what came of a piece.

@@ -115,9 +115,9 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                mailbox.note(&created);
                 let meter = GapMeter::new(links.clock.now_us());
-                asked.reply.send(created.map(|on_device| model = Some(Placed { on_device, plan, meter })));
+                let created = created.map(|on_device| model = Some(Placed { on_device, plan, meter }));
+                mailbox.answer(asked.reply, created);
             }
             SubmitterMail::Matrix(asked) => {
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
@@ -128,14 +128,8 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
             }
             SubmitterMail::Compile(asked, latch) => {
-                let progress =
-                    |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
-                let compiled = match &mut model {
-                    Some(model) => model.on_device.compile(progress).await,
-                    None => Err(DeviceError::NoModel),
-                };
-                mailbox.note(&compiled);
-                asked.reply.send(compiled);
+                let compiled = compile(model.as_mut(), &latch).await;
+                mailbox.answer(asked.reply, compiled);
             }
             SubmitterMail::Drop(asked) => {
                 model = None;
@@ -144,8 +138,7 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Reopen(asked) => {
                 model = None;
                 let reopened = backend.reopen().await;
-                mailbox.note(&reopened);
-                asked.reply.send(reopened.map(|()| backend.facts()));
+                mailbox.answer(asked.reply, reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events, demands) => {
                 let result = match &mut model {
@@ -158,13 +151,12 @@ pub async fn submitter<B: Backend>(
                         model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
-                mailbox.note(&result);
                 if result.is_err() {
                     // What is on the device can no longer be trusted; a new load starts clean.
                     model = None;
                 }
                 drop(events);
-                asked.reply.send(result);
+                mailbox.answer(asked.reply, result);
             }
             // What a run had asked for that has ended.
             SubmitterMail::Stream(asked) => asked.reply.send(Ok(())),
@@ -209,6 +201,14 @@ impl<M: BackendModel> Placed<M> {
         let streaming = Streaming { model, plan: plan.clone(), begin: request, told, links, meter };
         run_streamed(streaming, mailbox, control).await
     }
+}
+
+async fn compile<M: BackendModel>(
+    model: Option<&mut Placed<M>>,
+    latch: &Latch<LoadProgress>,
+) -> Result<(), DeviceError> {
+    let progress = |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
+    model.ok_or(DeviceError::NoModel)?.on_device.compile(progress).await
 }
 
 async fn upload_matrix<M: BackendModel>(

@@ -114,7 +114,7 @@ impl Default for DeviceState {
 pub struct PaperBackend {
     pub state: Rc<RefCell<DeviceState>>,
     random: Rc<RefCell<Random>>,
-    clock_us: Rc<Cell<u64>>,
+    pub clock_us: Rc<Cell<u64>>,
 }
 
 impl PaperBackend {
@@ -126,11 +126,6 @@ impl PaperBackend {
     /// The virtual time, microseconds.
     pub fn now_us(&self) -> u64 {
         self.clock_us.get()
-    }
-
-    /// Time passes in which nothing happens.
-    pub fn pass_time(&self, us: u64) {
-        self.clock_us.set(self.clock_us.get() + us);
     }
 
     /// Uploads that have arrived, to different places.

@@ -44,6 +44,11 @@ async fn replies(rig: &Rig) {
     }
 }
 
+/// Time passes in which nothing happens.
+fn pass_time(rig: &Rig, us: u64) {
+    rig.device.clock_us.set(rig.device.now_us() + us);
+}
+
 /// Asserts that the device did the same at the same time.
 fn assert_same(alone: &[Piece], watched: &[Piece]) {
     let first = alone.iter().zip(watched).position(|(a, b)| a != b);
@@ -92,7 +97,8 @@ fn windows_complete_at_the_same_time_whether_or_not_somebody_looks() {
                 }
             };
             let after = kept.borrow().len() as u64;
-            kept.borrow_mut().extend(rig.handle.snapshot(after).await.unwrap().kept.samples);
+            let rest = rig.handle.snapshot(after).await.unwrap().kept.samples;
+            kept.borrow_mut().extend(rest);
             *result.borrow_mut() = (pieces(&kept.borrow()), rig.device.now_us(), polls);
         });
         seen.take()
@@ -114,14 +120,14 @@ fn windows_complete_at_the_same_time_whether_or_not_somebody_looks() {
 fn pieces_and_gaps_fill_the_time() {
     with_engine(6, |rig, _| async move {
         rig.check_reply(request(&PROMPT, 20)).await;
-        rig.device.pass_time(5_000);
+        pass_time(&rig, 5_000);
         let framed = Generate { frame_budget_ms: Some(4), ..request(&PROMPT, 40) };
         rig.check_reply(Generate { reuse_prefix: false, ..framed }).await;
         // A width whose pipelines are new, and a reader that pauses.
         let width = WidthPolicy::Fixed(Width::Nodes(8));
         let mut generation = rig.handle.generate(Generate { width, ..request(&PROMPT, 90) }).await.unwrap();
         settle().await;
-        rig.device.pass_time(70_000);
+        pass_time(&rig, 70_000);
         collect(&mut generation).await;
         let snapshot = rig.handle.snapshot(0).await.unwrap();
         let pieces = pieces(&snapshot.kept.samples);

@@ -25,7 +25,8 @@ export class Sampler {
   /** Hears snapshots, each with the samples since the one before; the returned function ends that. */
   add(heard: (snapshot: Snapshot) => void, hz: number): () => void {
     if (!(hz > 0)) {
-      throw new FanlightError("request", `${String(hz)} snapshots per second were asked for: more than 0 are needed`);
+      const message = `${String(hz)} snapshots per second were asked for: more than 0 are needed`;
+      throw new FanlightError("request", message);
     }
     const entry: Listening = { heard, hz: Math.min(hz, SNAPSHOT_HZ_MAX), next: 0 };
     this.listening.add(entry);

@@ -26,8 +26,8 @@ pub const SNAPSHOT_VERSION: u32 = 2;
 /// Largest number that every reader of JSON holds exactly.
 const EXACT_MAX: u64 = (1 << 53) - 1;
 
-/// All that can be seen of an engine at one moment. Times are microseconds of the engine's clock, which begins
-/// with the engine.
+/// All that can be seen of an engine at one moment. Times are microseconds of the engine's clock, which
+/// begins with the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotWire {

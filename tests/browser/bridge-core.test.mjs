@@ -420,6 +420,17 @@ test("of two tabs one answers: the one that loaded last, then the next in the li
   tabs[0].door.close();
 });
 
+test("a page that may have no locks does not stand in the line for ever", async () => {
+  let asked = 0;
+  const request = () => {
+    asked += 1;
+    return Promise.reject(new DOMException("a sandbox", "SecurityError"));
+  };
+  const door = new ChannelDoor(core, { request }, () => {});
+  await settle();
+  assert.deepEqual([asked, door.isOpen], [1, false]);
+});
+
 test("the client reads as it likes, leaves, aborts and is told what went wrong", async () => {
   engine.words = Array.from({ length: 60 }, (_, index) => `w${index}`);
   const door = new ChannelDoor(core, new Locks(), () => {});

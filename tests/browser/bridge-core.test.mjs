@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
-import { Engine, Locks, fakeWindow, hashes, settle } from "./bridge-fakes.mjs";
+import { Engine, Locks, fakeWindow, nextHash, settle } from "./bridge-fakes.mjs";
 import { SDK } from "./harness.mjs";
 
 const from = (name) => import(`${SDK}/${name}.js`);
@@ -147,8 +147,9 @@ test("a rotated key stops the old one at once: what runs, what waits and what co
 
 test("a key that is rotated while a proof of the old one is checked lets nothing through", async () => {
   const session = hello();
+  const isChecking = nextHash();
   send(signed(session, 1, chat()));
-  await hashes();
+  await isChecking;
   core.setKey(newBridgeKey());
   await settle();
   assert.deepEqual(errors(), [[1, "key-rotated"]]);

@@ -13,6 +13,7 @@ const HERE = path.dirname(fileURLToPath(import.meta.url));
 export const ROOT = path.resolve(HERE, "../..");
 export const DIST = path.join(ROOT, "host-web/dist");
 export const SDK = path.join(ROOT, "host-web/sdk/dist");
+export const DEVTOOLS = path.join(ROOT, "host-web/devtools/dist");
 
 const require = createRequire(path.join(ROOT, "host-web/package.json"));
 const { chromium } = require("playwright-core");
@@ -43,7 +44,8 @@ export function launch() {
 /** A server of the page, the SDK and `models` that sends `headers` with everything. */
 export function serve(models, headers = {}, root = DIST) {
   const pages = path.join(HERE, "pages");
-  return flawedServer({ "/": root, "/sdk/": SDK, "/pages/": pages, "/models/": models }, headers);
+  const folders = { "/": root, "/sdk/": SDK, "/devtools/": DEVTOOLS, "/pages/": pages, "/models/": models };
+  return flawedServer(folders, headers);
 }
 
 /** A browser and a server of the page and of `models`, to be closed after the tests. */

@@ -68,6 +68,8 @@ export const draft = signal("");
 /** What is in front of the conversation. */
 export const panel = signal<"none" | "model" | "settings" | "check">("none");
 export const isSidebarOpen = signal(false);
+/** Whether telemetry is shown below the conversation. */
+export const isTelemetryOpen = signal(false);
 
 export const isBusy = computed(() => activity.value !== "idle");
 

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 
 import { startNew } from "../chat.js";
 import { stop } from "../engine.js";
-import { activity, adapter, isSidebarOpen, model, noGpu, panel } from "../state.js";
+import { activity, adapter, isSidebarOpen, isTelemetryOpen, model, noGpu, panel } from "../state.js";
 import { Chat } from "./chat.js";
 import { CheckPanel } from "./check.js";
 import { Composer } from "./composer.js";
@@ -13,6 +13,7 @@ import { ModelPanel, NoGpu, Welcome } from "./model.js";
 import { IconButton, NoticeView } from "./parts.js";
 import { SettingsPanel } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
+import { Telemetry } from "./telemetry.js";
 
 function Bar() {
   const { value: info } = model;
@@ -40,6 +41,15 @@ function Bar() {
         <span class="model-name">{info ? info.name || "Unnamed model" : "Choose a model"}</span>
         {info && <span class="model-context">{context}</span>}
       </button>
+      <IconButton
+        icon="pulse"
+        id="telemetry-button"
+        label="Telemetry"
+        disabled={adapter.value === null}
+        onClick={() => {
+          isTelemetryOpen.value = !isTelemetryOpen.value;
+        }}
+      />
       <IconButton
         icon="gear"
         id="settings-button"
@@ -93,6 +103,7 @@ export function App() {
         {panel.value === "none" && <NoticeView />}
         {noGpu.value ? <NoGpu /> : isReady ? <Chat /> : <Welcome />}
         {isReady && <Composer />}
+        {isTelemetryOpen.value && <Telemetry />}
       </main>
       {panel.value === "model" && <ModelPanel />}
       {panel.value === "settings" && <SettingsPanel />}

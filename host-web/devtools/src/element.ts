@@ -1,0 +1,346 @@
+// <fanlight-telemetry>: shows where the milliseconds and bytes of an engine go, live or from a recording.
+
+import type { Card } from "./card.js";
+import { h, mark, say } from "./dom.js";
+import { time } from "./format.js";
+import { FrameMeter } from "./frames.js";
+import { FILE_BYTES_MAX, Recording, RecordingError } from "./recording.js";
+import { reportOf } from "./report.js";
+import type { TelemetrySource } from "./source.js";
+import { ActorsCard, AdapterCard, LedgerCard, PagesCard, Tiles } from "./state_cards.js";
+import { STYLE } from "./style.js";
+import {
+  CurveCard,
+  DraftCard,
+  FirstTokenCard,
+  FramesCard,
+  SpeedCard,
+  SpentCard,
+  TimelineCard,
+} from "./time_cards.js";
+import { traceFile } from "./trace.js";
+import { viewOf } from "./view.js";
+
+/** Snapshots per second: as many as the engine gives. */
+const HZ = 10;
+/** Spans that can be shown, seconds. */
+const SPANS_S = [1, 5, 15, 60];
+
+export class FanlightTelemetry extends HTMLElement {
+  private from: TelemetrySource | null = null;
+  private end: (() => void) | null = null;
+  private live = new Recording();
+  /** What was read from a file, in place of what is live. */
+  private imported: Recording | null = null;
+  /** The moment that is shown; null at the end. */
+  private momentUs: number | null = null;
+  private spanUs = 15e6;
+  private readonly meter = new FrameMeter();
+  private built: Built | null = null;
+  private readonly shown = (): void => this.follow();
+
+  /** The engine to look at; null for none. */
+  get source(): TelemetrySource | null {
+    return this.from;
+  }
+
+  set source(source: TelemetrySource | null) {
+    if (source === this.from) return;
+    this.stop();
+    this.from = source;
+    this.live = new Recording();
+    this.follow();
+    this.render();
+  }
+
+  /** What is shown: what was imported, or what was seen of the engine so far. */
+  get recording(): Recording {
+    return this.imported ?? this.live;
+  }
+
+  /** Shows a recording in place of the engine; null goes back to that. */
+  set recording(recording: Recording | null) {
+    this.imported = recording;
+    this.momentUs = null;
+    this.follow();
+    this.render();
+  }
+
+  connectedCallback(): void {
+    this.built ??= build(this);
+    document.addEventListener("visibilitychange", this.shown);
+    this.follow();
+    this.render();
+  }
+
+  disconnectedCallback(): void {
+    document.removeEventListener("visibilitychange", this.shown);
+    this.stop();
+    this.built?.destroy();
+    this.built = null;
+  }
+
+  /** Listens while it is on a page that is seen and shows the engine; else it costs nothing. */
+  private follow(): void {
+    const wants = this.isConnected && !document.hidden && this.imported === null;
+    if (!wants) return this.stop();
+    if (this.end !== null || this.from === null) return;
+    this.meter.start();
+    this.end = this.from.subscribe(
+      (event) => {
+        if (event.type !== "snapshot") return;
+        this.live.add(event.snapshot);
+        const frames = this.meter.take();
+        if (frames.count > 0) this.live.addFrames({ atUs: event.snapshot.nowUs, ...frames });
+        // A paused panel records on and draws nothing.
+        if (this.momentUs === null) this.render();
+      },
+      { hz: HZ },
+    );
+  }
+
+  private stop(): void {
+    this.end?.();
+    this.end = null;
+    this.meter.stop();
+  }
+
+  private render(): void {
+    const { built, recording } = this;
+    if (!built) return;
+    built.mode(this.imported !== null, this.from !== null, this.momentUs !== null);
+    const view = viewOf(recording, this.spanUs, this.momentUs);
+    built.show(view, recording, this.momentUs);
+  }
+
+  /** What the controls do. */
+  readonly controls = {
+    pause: () => {
+      this.momentUs = this.momentUs === null ? (this.recording.last?.nowUs ?? null) : null;
+      this.render();
+    },
+    scrub: (us: number) => {
+      this.momentUs = us;
+      this.render();
+    },
+    span: (seconds: number) => {
+      this.spanUs = seconds * 1e6;
+      this.render();
+    },
+    exportRecording: () => save("fanlight-recording.json", JSON.stringify(this.recording.toFile())),
+    exportTrace: () => save("fanlight-trace.json", JSON.stringify(traceFile(this.recording))),
+    report: () => reportOf(this.recording, navigator.userAgent),
+    goLive: () => {
+      this.recording = null;
+    },
+    importFile: async (file: File) => {
+      if (file.size > FILE_BYTES_MAX) {
+        throw new RecordingError(`the file has ${file.size} bytes, at most ${FILE_BYTES_MAX} are read`);
+      }
+      this.recording = Recording.fromFile(await file.text());
+    },
+  };
+}
+
+/** Gives a file to the visitor. */
+function save(name: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  link.download = name;
+  link.click();
+  // The browser has taken it when the click has returned.
+  setTimeout(() => URL.revokeObjectURL(link.href), 0);
+}
+
+interface Built {
+  mode(isImported: boolean, hasSource: boolean, isPaused: boolean): void;
+  show(view: ReturnType<typeof viewOf>, recording: Recording, momentUs: number | null): void;
+  destroy(): void;
+}
+
+/** Colours by name, as the theme has them now. */
+class Colours {
+  private readonly probe = h("span", { class: "probe" });
+  private readonly known = new Map<string, string>();
+  private theme = "";
+
+  constructor(root: ShadowRoot) {
+    root.append(this.probe);
+  }
+
+  /** True when the theme has changed since this was asked. */
+  changed(): boolean {
+    this.probe.style.color = "var(--text)";
+    const theme = getComputedStyle(this.probe).color;
+    if (theme === this.theme) return false;
+    this.theme = theme;
+    this.known.clear();
+    return true;
+  }
+
+  readonly get = (name: string): string => {
+    let colour = this.known.get(name);
+    if (colour === undefined) {
+      this.probe.style.color = `var(--${name})`;
+      colour = getComputedStyle(this.probe).color;
+      this.known.set(name, colour);
+    }
+    return colour;
+  };
+}
+
+function build(host: FanlightTelemetry): Built {
+  const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(STYLE);
+  root.adoptedStyleSheets = [sheet];
+  root.replaceChildren();
+  const colours = new Colours(root);
+  const bar = toolbar(host);
+  const tiles = new Tiles();
+  const timeline = new TimelineCard(colours.get);
+  const stacks: Card[][] = [
+    [new SpentCard(), new FirstTokenCard(), new FramesCard(colours.get)],
+    [new SpeedCard(colours.get), new CurveCard(colours.get), new DraftCard(colours.get)],
+    [new LedgerCard(), new PagesCard(), new ActorsCard(), new AdapterCard()],
+  ];
+  const cards = [timeline, ...stacks.flat()];
+  const columns = stacks.map((stack) => h("div", { class: "stack" }, ...stack.map(({ element }) => element)));
+  const grid = h("div", { class: "cards" }, timeline.element, ...columns);
+  const empty = h("p", { class: "empty" }, "Nothing to show yet: load a model, or import a recording.");
+  root.append(h("div", { class: "panel" }, ...bar.elements, tiles.element, grid, empty));
+  // Cards that nobody sees are not drawn.
+  const seen = new Set<Element>();
+  let draw = (_: Set<Element>): void => {};
+  const watcher = new IntersectionObserver((entries) => {
+    const come = new Set<Element>();
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) come.add(target);
+      seen[isIntersecting ? "add" : "delete"](target);
+    }
+    draw(come);
+  });
+  for (const { element } of cards) watcher.observe(element);
+  return {
+    mode: bar.mode,
+    show: (view, recording, momentUs) => {
+      tiles.element.hidden = grid.hidden = view === null;
+      empty.hidden = view !== null;
+      bar.show(recording, momentUs);
+      if (!view) return;
+      tiles.show(view);
+      draw = (which) => {
+        for (const card of cards) if (which.has(card.element)) card.show(view, recording);
+      };
+      if (colours.changed()) for (const card of cards) card.redraw();
+      draw(seen);
+    },
+    destroy: () => {
+      watcher.disconnect();
+      for (const card of cards) card.destroy();
+    },
+  };
+}
+
+/** The controls: what is shown, exports, the report. */
+function toolbar({ controls }: FanlightTelemetry) {
+  const mode = h("span", { class: "mode", role: "status" });
+  const button = (text: string, act: () => void) => {
+    const element = h("button", { type: "button" }, text);
+    element.addEventListener("click", act);
+    return element;
+  };
+  const note = h("p", { class: "note bad", role: "alert" });
+  note.hidden = true;
+  const pause = button("Pause", controls.pause);
+  const live = button("Back to live", controls.goLive);
+  const file = h("input", { type: "file", accept: ".json,application/json", "aria-label": "A recording" });
+  file.hidden = true;
+  file.addEventListener("change", () => {
+    const picked = file.files?.[0];
+    if (!picked) return;
+    note.hidden = true;
+    controls
+      .importFile(picked)
+      .catch((error: unknown) => {
+        say(note, error instanceof Error ? error.message : String(error));
+        note.hidden = false;
+      })
+      .finally(() => {
+        file.value = "";
+      });
+  });
+  const span = h("select", { "aria-label": "Time shown" });
+  span.append(...SPANS_S.map((seconds) => h("option", { value: String(seconds) }, `last ${seconds} s`)));
+  span.value = "15";
+  span.addEventListener("change", () => controls.span(Number(span.value)));
+  const text = h("textarea", { readonly: "", "aria-label": "Report" });
+  const copied = h("span", { role: "status" });
+  const copy = button("Copy", () => {
+    navigator.clipboard.writeText(text.value).then(
+      () => say(copied, "copied"),
+      () => {
+        text.select();
+        say(copied, "press Ctrl-C: the browser does not let this page copy");
+      },
+    );
+  });
+  const hint = "Numbers only: no prompt, no output, no names of files or of the model.";
+  const report = h("section", { class: "card", "aria-label": "Bug report" }, h("p", {}, hint), text);
+  const close = button("Close", () => {
+    report.hidden = true;
+  });
+  report.append(h("div", { class: "row" }, copy, close, copied));
+  report.hidden = true;
+  const ask = button("Bug report", () => {
+    text.value = controls.report();
+    say(copied, "");
+    report.hidden = false;
+    text.focus();
+  });
+  const head = h(
+    "header",
+    {},
+    h("h2", {}, "Telemetry"),
+    mode,
+    span,
+    pause,
+    live,
+    button("Export", controls.exportRecording),
+    button("Export trace", controls.exportTrace),
+    button("Import", () => file.click()),
+    ask,
+    // What the page that shows the panel adds, such as a way to close it.
+    h("slot", { name: "actions" }),
+    file,
+  );
+  const slider = h("input", { type: "range", "aria-label": "Moment", step: "any" });
+  slider.addEventListener("input", () => controls.scrub(slider.valueAsNumber));
+  const at = h("output");
+  const scrub = h("div", { class: "scrub" }, slider, at);
+  return {
+    elements: [head, note, report, scrub],
+    mode: (isImported: boolean, hasSource: boolean, isPaused: boolean) => {
+      const live_ = !isImported && hasSource && !isPaused;
+      mode.classList.toggle("live", live_);
+      const following = !hasSource ? "no engine" : isPaused ? "paused" : "live, 10 a second";
+      say(mode, isImported ? "recording" : following);
+      say(pause, isPaused ? "Resume" : "Pause");
+      pause.hidden = isImported;
+      live.hidden = !isImported;
+      // Live there is nothing to choose from.
+      scrub.hidden = !isImported && !isPaused;
+    },
+    show: (recording: Recording, momentUs: number | null) => {
+      if (scrub.hidden) return;
+      const [first, last] = [recording.states[0]?.nowUs ?? 0, recording.last?.nowUs ?? 0];
+      mark(slider, "min", String(first));
+      mark(slider, "max", String(last));
+      slider.value = String(momentUs ?? last);
+      const before = Math.max(0, last - (momentUs ?? last));
+      const text = before < 1 ? "the end" : `${time(before)} before the end`;
+      say(at, text);
+      mark(slider, "aria-valuetext", text);
+    },
+  };
+}

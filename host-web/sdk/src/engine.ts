@@ -1,5 +1,6 @@
 // The engine as a page uses it.
 
+import { announce } from "./announce.js";
 import { Connection, type Heard } from "./connection.js";
 import type { WorkerPlace } from "./desk.js";
 import { FanlightError } from "./errors.js";
@@ -34,6 +35,8 @@ export interface CreateOptions extends WorkerPlace {
   shared?: boolean;
   /** What a request does while another runs: `queue` waits, `refuse` fails as busy; `queue`. */
   whenBusy?: "queue" | "refuse";
+  /** Whether the developer tools of the browser find this engine, to show its snapshots; true. */
+  announce?: boolean;
 }
 
 export interface LoadOptions extends ModelOptions {
@@ -86,6 +89,8 @@ export class Fanlight {
   private reloading: Promise<void> | null = null;
   private readonly running = new Set<Stop>();
   private lastGeneration: GenerationStats | null = null;
+  /** Takes it off the list that developer tools read. */
+  private unlist: () => void = () => {};
   private readonly sampler = new Sampler((after) => this.snapshot(after));
 
   private constructor({ workerUrl, wasmUrl, shared = true, whenBusy = "queue" }: CreateOptions) {
@@ -123,6 +128,7 @@ export class Fanlight {
     const engine = new Fanlight(options);
     try {
       engine.adapter = await engine.connection.ask("open", {}).answer;
+      if (options.announce ?? true) engine.unlist = announce((after) => engine.snapshot(after));
       return engine;
     } catch (error) {
       engine.connection.close();
@@ -337,6 +343,7 @@ export class Fanlight {
     this.loaded = null;
     this.listeners.clear();
     this.sampler.clear();
+    this.unlist();
     this.connection.close();
   }
 

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, mock, test } from "node:test";
 
-import { Engine, Locks, fakeWindow, settle } from "./bridge-fakes.mjs";
+import { Engine, Locks, fakeWindow, nextHash, settle } from "./bridge-fakes.mjs";
 import { SDK } from "./harness.mjs";
 
 const from = (name) => import(`${SDK}/${name}.js`);
@@ -143,6 +143,17 @@ test("a rotated key stops the old one at once: what runs, what waits and what co
   ]);
   assert.deepEqual([told(1), told(2), told(5)], [["error"], ["error"], ["done"]]);
   assert.equal(engine.asked.length, 1);
+});
+
+test("a key that is rotated while a proof of the old one is checked lets nothing through", async () => {
+  const session = hello();
+  const isChecking = nextHash();
+  send(signed(session, 1, chat()));
+  await isChecking;
+  core.setKey(newBridgeKey());
+  await settle();
+  assert.deepEqual(errors(), [[1, "key-rotated"]]);
+  assert.equal(engine.asked.length, 0);
 });
 
 test("a message that is sent again is refused, also in a later session", async () => {
@@ -307,7 +318,8 @@ test("off, without a model, and failing engines are told by their codes", async 
 test("hostile origins are refused by what the browser says, and answers go to exact origins", async () => {
   const [parent, opener, stranger] = [fakeWindow(), fakeWindow(), fakeWindow()];
   let listen;
-  const host = { parent, opener, addEventListener: (_, to) => (listen = to), removeEventListener: () => {} };
+  const listening = { addEventListener: (_, to) => (listen = to), removeEventListener: () => {} };
+  const host = { ...fakeWindow(), ...listening, parent, opener };
   const door = new WindowDoor(core, new Set(["https://good.example"]), host);
   const hear = (source, origin, message) =>
     listen({ source, origin, data: { fanlightBridge: 1, client: CLIENT, ...message } });
@@ -330,6 +342,10 @@ test("hostile origins are refused by what the browser says, and answers go to ex
       ["origin-not-allowed", "https://good.example.evil.example"],
     ],
   );
+  // A page that nobody frames is its own parent.
+  host.parent = host;
+  hear(host, "https://good.example", { type: "hello" });
+  host.parent = parent;
   for (let round = 0; round < 500; round += 1) hear(opener, "https://evil.example", { type: "hello" });
   assert.ok(opener.posted.length <= 3 + limits.WORDS_BURST + limits.WORDS_PER_SECOND);
   hear(opener, "https://good.example", message);
@@ -343,6 +359,7 @@ test("hostile origins are refused by what the browser says, and answers go to ex
   await settle();
   door.setOrigins(new Set());
   assert.equal(parent.posted.at(-1).event.error.code, "origin-not-allowed");
+  assert.equal(host.posted.length, 0);
   assert.ok([...parent.posted, ...opener.posted].every(({ origin }) => origin !== "*"));
 });
 
@@ -402,6 +419,17 @@ test("of two tabs one answers: the one that loaded last, then the next in the li
   assert.equal((await client.ping()).model.name, "one");
   client.close();
   tabs[0].door.close();
+});
+
+test("a page that may have no locks does not stand in the line for ever", async () => {
+  let asked = 0;
+  const request = () => {
+    asked += 1;
+    return Promise.reject(new DOMException("a sandbox", "SecurityError"));
+  };
+  const door = new ChannelDoor(core, { request }, () => {});
+  await settle();
+  assert.deepEqual([asked, door.isOpen], [1, false]);
 });
 
 test("the client reads as it likes, leaves, aborts and is told what went wrong", async () => {

@@ -76,12 +76,22 @@ export class Locks {
 
 /** Hashes that are being computed, on other threads. */
 let hashing = 0;
+/** Called when the next one begins. */
+let begun = () => {};
 for (const name of ["importKey", "sign"]) {
   const work = crypto.subtle[name].bind(crypto.subtle);
   crypto.subtle[name] = (...args) => {
     hashing += 1;
+    begun();
     return work(...args).finally(() => (hashing -= 1));
   };
+}
+
+/** Resolves when the check of the next proof has begun. */
+export function nextHash() {
+  return new Promise((resolve) => {
+    begun = resolve;
+  });
 }
 
 /** Lets everything that waits for nothing but promises and hashes happen. */

@@ -52,6 +52,15 @@ export function launchLasting(folder, how) {
   return chromium.launchPersistentContext(folder, startedWith(how));
 }
 
+/** The browser's own context with an extension in it, which other contexts would not have. */
+export function launchWithExtension(extension) {
+  return chromium.launchPersistentContext("", {
+    executablePath: process.env.FANLIGHT_BROWSER ?? "/usr/bin/chromium",
+    args: [...FLAGS, `--disable-extensions-except=${extension}`, `--load-extension=${extension}`],
+    ignoreDefaultArgs: ["--disable-extensions", "--headless"],
+  });
+}
+
 /** A server of the page, the SDK and `models` that sends `headers` with everything. */
 export function serve(models, headers = {}, root = DIST) {
   const pages = path.join(HERE, "pages");
@@ -117,7 +126,13 @@ export class SdkVisit extends Visit {
 
   static async open(on, { create = {}, prepare, context, address = "pages/blank.html" } = {}) {
     const visit = await super.open(on, address, prepare, context ?? on.browser);
-    await visit.run(async (options) => {
+    await visit.begin(create);
+    return visit;
+  }
+
+  /** Takes the SDK into the page and creates an engine. */
+  async begin(create = {}) {
+    await this.run(async (options) => {
       globalThis.sdk = await import("/sdk/index.js");
       globalThis.engine = await sdk.Fanlight.create(options);
       /** What a promise comes to: its value, or code and text of its failure. */
@@ -135,7 +150,6 @@ export class SdkVisit extends Visit {
         return all;
       };
     }, create);
-    return visit;
   }
 
   /** Runs a function in the page. */

@@ -1,5 +1,6 @@
 // The engine as a page uses it.
 
+import { announce } from "./announce.js";
 import { Connection, type Heard } from "./connection.js";
 import type { WorkerPlace } from "./desk.js";
 import { FanlightError } from "./errors.js";
@@ -37,6 +38,8 @@ export interface CreateOptions extends WorkerPlace {
   shared?: boolean;
   /** What a request does while another runs: `queue` waits, `refuse` fails as busy; `queue`. */
   whenBusy?: "queue" | "refuse";
+  /** Whether the developer tools of the browser find this engine, to show its snapshots; true. */
+  announce?: boolean;
 }
 
 /** How a long call is followed and stopped. */
@@ -97,6 +100,8 @@ export class Fanlight {
   private reloading: Promise<void> | null = null;
   private readonly running = new Set<Stop>();
   private lastGeneration: GenerationStats | null = null;
+  /** Takes it off the list that developer tools read. */
+  private unlist: () => void = () => {};
   private readonly sampler = new Sampler((after) => this.snapshot(after));
 
   private constructor({ workerUrl, wasmUrl, shared = true, whenBusy = "queue" }: CreateOptions) {
@@ -134,6 +139,7 @@ export class Fanlight {
     const engine = new Fanlight(options);
     try {
       engine.adapter = await engine.connection.ask("open", {}).answer;
+      if (options.announce ?? true) engine.unlist = announce((after) => engine.snapshot(after));
       return engine;
     } catch (error) {
       engine.connection.close();
@@ -377,6 +383,7 @@ export class Fanlight {
     this.loaded = null;
     this.listeners.clear();
     this.sampler.clear();
+    this.unlist();
     this.connection.close();
   }
 

@@ -49,8 +49,10 @@ export class ChannelDoor {
       this.isSteal = false;
       try {
         await this.locks.request(LOCK, how, () => this.hold());
-      } catch {
-        // Stolen by another tab, or the line was left to steal.
+      } catch (error) {
+        // Aborted when it was stolen by another tab, or when the line was left to steal. Anything else says
+        // that this page may have neither lock nor channel, as in a sandbox: then only windows are served.
+        if ((error as DOMException).name !== "AbortError") return this.shut();
       }
       this.shut();
     }

@@ -34,6 +34,16 @@ const withPolicy = {
   transformIndexHtml: (html) => html.replace("%POLICY%", policy()),
 };
 
+/** The file that other pages use the developer bridge with, under a name that stays. */
+const bridgeClient = {
+  name: "fanlight-bridge-client",
+  apply: "build",
+  generateBundle() {
+    const source = fs.readFileSync(path.join(HERE, "../sdk/dist/bridge/client.js"), "utf8");
+    this.emitFile({ type: "asset", fileName: "bridge-client.js", source });
+  },
+};
+
 /** Writes the service worker with the names of all files, and a version that changes with any of them. */
 const offline = {
   name: "fanlight-offline",
@@ -47,9 +57,9 @@ const offline = {
         path.relative(dist, path.join(entry.parentPath ?? entry.path, entry.name)).replaceAll("\\", "/"),
       );
     const script = fs.readFileSync(path.join(HERE, "sw.js"), "utf8");
-    // Names of assets hold a hash of their content; those of the page do not, so its text counts.
-    const page = fs.readFileSync(path.join(dist, "index.html"), "utf8");
-    const version = [...files, page]
+    // Names of assets hold a hash of their content; those of these files do not, so their texts count.
+    const read = (name) => fs.readFileSync(path.join(dist, name), "utf8");
+    const version = [...files, read("index.html"), read("bridge-client.js")]
       .join("\n")
       .split("")
       .reduce((hash, character) => (Math.imul(hash, 31) + character.charCodeAt(0)) >>> 0, 7)
@@ -64,7 +74,7 @@ const offline = {
 export default defineConfig({
   root: HERE,
   base: "./",
-  plugins: [withPolicy, offline],
+  plugins: [withPolicy, bridgeClient, offline],
   build: {
     outDir: "../dist",
     emptyOutDir: true,

@@ -2,6 +2,7 @@
 
 import { render } from "preact";
 
+import * as bridge from "./bridge.js";
 import * as actions from "./engine.js";
 import * as state from "./state.js";
 import { readConversations } from "./store.js";
@@ -13,6 +14,7 @@ async function begin(): Promise<void> {
   if (Number.isInteger(context) && context > 0) state.set({ contextLength: context });
   if (location.hash === "#check") state.panel.value = "check";
   if (state.settings.value.keeps) state.conversations.value = await readConversations();
+  bridge.serve();
   await actions.start();
   const url = parameters.get("model");
   if (url === null || !state.adapter.value) return;

@@ -81,13 +81,14 @@ export class FanlightTelemetry extends HTMLElement {
   private follow(): void {
     const wants = this.isConnected && !document.hidden && this.imported === null;
     if (!wants) return this.stop();
-    if (this.end !== null || this.from === null) return;
-    this.meter.start();
-    this.end = this.from.subscribe(
+    const { from } = this;
+    if (this.end !== null || from === null) return;
+    if (!from.takeFrames) this.meter.start();
+    this.end = from.subscribe(
       (event) => {
         if (event.type !== "snapshot") return;
         this.live.add(event.snapshot);
-        const frames = this.meter.take();
+        const frames = from.takeFrames?.() ?? this.meter.take();
         if (frames.count > 0) this.live.addFrames({ atUs: event.snapshot.nowUs, ...frames });
         // A paused panel records on and draws nothing.
         if (this.momentUs === null) this.render();

@@ -114,29 +114,42 @@ function checkParameters(request: ChatCompletionRequest): void {
   }
 }
 
-function textOf(content: Content): string {
+/** The text of a content, whose form nobody has checked. */
+function textOf(content: unknown): string {
   if (typeof content === "string") return content;
-  const parts = content ?? [];
+  const parts: unknown = content ?? [];
+  if (!Array.isArray(parts)) {
+    const message = `a message has content of type ${typeof content}: give text, or a list of text parts`;
+    throw new FanlightError("request", message);
+  }
   return parts
-    .map((part) => {
-      if (part.type === "text" && typeof part.text === "string") return part.text;
+    .map((part: { type?: unknown; text?: unknown } | null) => {
+      if (part?.type === "text" && typeof part.text === "string") return part.text;
       throw new FanlightError(
         "unsupported",
-        `a message has a part of type ${part.type}: only text is supported`,
+        `a message has a part of type ${String(part?.type)}: only text is supported`,
       );
     })
     .join("");
 }
 
+/** Texts that end a reply, whose form nobody has checked. */
+function stopOf(stop: unknown): string | string[] {
+  if (typeof stop === "string") return stop;
+  if (Array.isArray(stop) && stop.every((text) => typeof text === "string")) return stop;
+  throw new FanlightError("request", "stop is neither a text nor a list of texts");
+}
+
 function messagesOf(request: ChatCompletionRequest): Message[] {
   if (!Array.isArray(request.messages))
     throw new FanlightError("request", "messages is missing: give a list");
-  return request.messages.map(({ role, content }) => {
+  return request.messages.map((message: { role?: unknown; content?: unknown } | null) => {
+    const { role, content } = message ?? {};
     const as = role === "developer" ? "system" : role;
     if (as === "system" || as === "user" || as === "assistant") return { role: as, content: textOf(content) };
     throw new FanlightError(
       "unsupported",
-      `a message has role ${role}: system, user and assistant are supported`,
+      `a message has role ${String(role)}: system, user and assistant are supported`,
     );
   });
 }
@@ -146,7 +159,7 @@ function optionsOf(request: ChatCompletionRequest): GenerateOptions {
   const options: GenerateOptions = { temperature: request.temperature ?? 1 };
   const limit = request.max_completion_tokens ?? request.max_tokens;
   if (typeof limit === "number") options.maxTokens = limit;
-  if (request.stop !== undefined && request.stop !== null) options.stop = request.stop;
+  if (request.stop !== undefined && request.stop !== null) options.stop = stopOf(request.stop);
   const { top_p: topP, frequency_penalty: frequency, presence_penalty: presence } = request;
   if (typeof topP === "number") options.topP = topP;
   if (typeof frequency === "number") options.frequencyPenalty = frequency;
@@ -166,8 +179,10 @@ function usageOf(stats: GenerationStats): Usage {
   };
 }
 
+/** A reply that the page stopped is no whole one, and this interface has no ending for it: it fails. */
 function endingOf(reason: FinishReason): Ending {
-  return reason === "length" ? "length" : "stop";
+  if (reason === "cancelled") throw new FanlightError("cancelled", "the page stopped the reply: ask again");
+  return reason;
 }
 
 function newId(): string {

@@ -4,7 +4,9 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use fanlight_messages::device::{AdapterFacts, PassWork, RequestSetup, WindowReport};
+use fanlight_messages::device::{
+    AdapterFacts, PassWork, Preparation, Quarantined, RequestSetup, WindowReport,
+};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
@@ -54,39 +56,45 @@ pub trait BackendModel: 'static {
         values: &[f32],
     ) -> Result<(), DeviceError>;
 
-    /// Creates the pipelines; calls `progress(done, total)` after each.
-    fn compile(&mut self, progress: impl FnMut(u64, u64)) -> impl Future<Output = Result<(), DeviceError>>;
+    /// Creates the pipelines of prompts and plain decoding and compares the two; calls `progress(done,
+    /// total)` after each. What prompts must not use is returned: they are one token long then.
+    fn compile(
+        &mut self,
+        progress: impl FnMut(u64, u64),
+    ) -> impl Future<Output = Result<Option<Quarantined>, DeviceError>>;
 
-    /// Creates one pipeline that steps of `width` need and that is new; true when there is none left.
+    /// Creates one pipeline that steps of `width` need and that is new; compares them with plain decoding
+    /// when there is none left.
     ///
     /// # Errors
     /// When the width is none that the device can run.
-    fn prepare_next(&mut self, width: Width) -> impl Future<Output = Result<bool, DeviceError>>;
-    /// Creates what steps of `width` and the choice of their tokens need, where that is new.
-    ///
-    /// # Errors
-    /// When the width is none that the device can run.
-    fn prepare(&mut self, width: Width, sampling: &Sampling)
-    -> impl Future<Output = Result<(), DeviceError>>;
+    fn prepare_next(&mut self, width: Width) -> impl Future<Output = Result<Preparation, DeviceError>>;
+
+    /// Creates what choosing tokens needs, where that is new.
+    fn prepare_sampling(&mut self, sampling: &Sampling) -> impl Future<Output = Result<(), DeviceError>>;
 
     /// Resets the control block for a request.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;
 
-    /// Submits prompt `tokens` at positions `base..`; with `choose` the first token of the reply is chosen.
+    /// Submits prompt `tokens` at positions `base..` in so many `parts`; with `choose` the first token of the
+    /// reply is chosen.
     ///
-    /// The submission is made before this returns; the future resolves when its report is read back.
+    /// The submissions are made before this returns; the future resolves when their report is read back.
     fn prefill(
         &mut self,
         base: u32,
         tokens: &[u32],
         choose: bool,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError>;
 
-    /// Submits a window of `steps` steps of a prepared width, like [`prefill`](Self::prefill).
+    /// Submits a window of `steps` steps of a prepared width, like [`prefill`](Self::prefill). Only a single
+    /// step is split.
     fn window(
         &mut self,
         steps: u32,
         width: Width,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError>;
 
     /// The same model for runs whose weights stream.

@@ -16,15 +16,16 @@ mod handle;
 mod journal;
 mod load;
 mod prompt;
+mod quarantine;
 mod remember;
 mod reply;
 mod run;
 mod shell;
+mod telling;
 mod timing;
 
 use std::rc::Rc;
 
-use fanlight_messages::draft::Width;
 use fanlight_messages::limits::{
     ENGINE_CONTROL, ENGINE_INBOX, MEMORY_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL,
     SUBMITTER_INBOX,
@@ -36,7 +37,7 @@ use crate::controller::controller;
 use crate::kit::{Capacities, Clock, Latch, World};
 use crate::memory::{MemoryStorage, NoStorage, memory};
 use crate::pager::{PagerLinks, pager};
-use crate::submitter::{SubmitterLinks, submitter};
+use crate::submitter::{Gaps, SubmitterLinks, submitter};
 use crate::telemetry::TelemetryLink;
 
 pub(crate) use load::context_len;
@@ -57,7 +58,7 @@ pub fn start_engine_with<B: Backend>(
     clock: Clock,
     storage: impl MemoryStorage,
 ) -> EngineHandle {
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0 });
+    let plan = Latch::new(PlanChosen::default());
     let telemetry = TelemetryLink::start(world, clock.clone());
 
     let capacities = Capacities { control: SAMPLES_CONTROL, inbox: SAMPLES };
@@ -67,6 +68,7 @@ pub fn start_engine_with<B: Backend>(
         controller: controller.clone(),
         telemetry: telemetry.clone(),
         plan,
+        gaps: Gaps::new(clock.clone()),
         clock: clock.clone(),
     };
     let capacities = Capacities { control: SUBMITTER_CONTROL, inbox: SUBMITTER_INBOX };

@@ -12,7 +12,9 @@ pub use fanlight_gpu::AdapterPreference;
 use fanlight_gpu::selftest::{self, SelfTestPlan};
 pub use fanlight_gpu::selftest::{Scope, Verdict};
 use fanlight_gpu::{Device, GpuError, Runner};
-use fanlight_messages::device::{AdapterFacts, PassWork, RequestSetup, WindowReport};
+use fanlight_messages::device::{
+    AdapterFacts, PassWork, Preparation, Quarantined, RequestSetup, WindowReport,
+};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::{REOPEN_MS_MAX, REOPEN_PAUSE_MS};
@@ -134,21 +136,21 @@ impl BackendModel for Runner {
         uploaded.map_err(|error| device_error(error, "uploading constants"))
     }
 
-    async fn compile(&mut self, mut progress: impl FnMut(u64, u64)) -> Result<(), DeviceError> {
+    async fn compile(
+        &mut self,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Option<Quarantined>, DeviceError> {
         let compiled = Runner::compile(self, |done, total| progress(done as u64, total as u64)).await;
         compiled.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
-    async fn prepare(&mut self, width: Width, sampling: &Sampling) -> Result<(), DeviceError> {
-        let prepared = async {
-            Runner::prepare(self, width).await?;
-            self.prepare_sampling(sampling).await
-        };
-        prepared.await.map_err(|error| device_error(error, "compiling pipelines"))
+    async fn prepare_next(&mut self, width: Width) -> Result<Preparation, DeviceError> {
+        let prepared = Runner::prepare_next(self, width).await;
+        prepared.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
-    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
-        let prepared = Runner::prepare_next(self, width).await;
+    async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), DeviceError> {
+        let prepared = Runner::prepare_sampling(self, sampling).await;
         prepared.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
@@ -161,9 +163,10 @@ impl BackendModel for Runner {
         base: u32,
         tokens: &[u32],
         choose: bool,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         let phase = "evaluating the prompt";
-        let pending = Runner::prefill(self, base, tokens, choose);
+        let pending = Runner::prefill(self, base, tokens, choose, parts);
         let pending = pending.map_err(|error| device_error(error, phase))?;
         Ok(pending.map(move |report| report.map_err(|error| device_error(error, phase))))
     }
@@ -172,9 +175,11 @@ impl BackendModel for Runner {
         &mut self,
         steps: u32,
         width: Width,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         let phase = "decoding";
-        let pending = Runner::window(self, steps, width).map_err(|error| device_error(error, phase))?;
+        let pending =
+            Runner::window(self, steps, width, parts).map_err(|error| device_error(error, phase))?;
         Ok(pending.map(move |report| report.map_err(|error| device_error(error, phase))))
     }
 

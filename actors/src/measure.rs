@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fanlight_gpu::Runner;
 use fanlight_gpu::selftest::SelfTestPlan;
-use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::device::{AdapterFacts, Preparation, Quarantined, RequestSetup, WindowReport};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::{DeviceError, LoadError};
 use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat};
@@ -265,24 +265,24 @@ impl BackendModel for LentModel {
         BackendModel::upload_vector(&mut self.lent()?.runner, vector, element_offset, values)
     }
 
-    async fn compile(&mut self, progress: impl FnMut(u64, u64)) -> Result<(), DeviceError> {
+    async fn compile(&mut self, progress: impl FnMut(u64, u64)) -> Result<Option<Quarantined>, DeviceError> {
         let (created_us, clock) = (self.created_us, self.clock.clone());
         let Returned { runner, times, .. } = self.lent()?;
         let uploaded_us = clock.now_us();
         let before = runner.pipeline_count();
-        BackendModel::compile(runner, progress).await?;
+        let quarantined = BackendModel::compile(runner, progress).await?;
         times.upload = PhaseTime { us: uploaded_us - created_us, pipelines: before - times.create.pipelines };
         times.compile =
             PhaseTime { us: clock.now_us() - uploaded_us, pipelines: runner.pipeline_count() - before };
-        Ok(())
+        Ok(quarantined)
     }
 
-    async fn prepare(&mut self, width: Width, sampling: &Sampling) -> Result<(), DeviceError> {
-        BackendModel::prepare(&mut self.lent()?.runner, width, sampling).await
-    }
-
-    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+    async fn prepare_next(&mut self, width: Width) -> Result<Preparation, DeviceError> {
         BackendModel::prepare_next(&mut self.lent()?.runner, width).await
+    }
+
+    async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), DeviceError> {
+        BackendModel::prepare_sampling(&mut self.lent()?.runner, sampling).await
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
@@ -294,16 +294,18 @@ impl BackendModel for LentModel {
         base: u32,
         tokens: &[u32],
         choose: bool,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        BackendModel::prefill(&mut self.lent()?.runner, base, tokens, choose)
+        BackendModel::prefill(&mut self.lent()?.runner, base, tokens, choose, parts)
     }
 
     fn window(
         &mut self,
         steps: u32,
         width: Width,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        BackendModel::window(&mut self.lent()?.runner, steps, width)
+        BackendModel::window(&mut self.lent()?.runner, steps, width, parts)
     }
 
     type Streamed = Runner;

@@ -1,5 +1,6 @@
 //! One kernel on hand-made buffers: what the self-test and the kernel tests drive.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::device::{Buffer, Device, GpuError};
@@ -10,17 +11,43 @@ use crate::runner::pipelines::{Bound, Pipelines};
 #[derive(Debug)]
 pub struct Lab {
     device: Device,
-    pipelines: Pipelines,
+    pipelines: Rc<Pipelines>,
+    /// Most bytes that buffers, and what the queue keeps of their contents, may take at once.
+    bytes_max: u64,
+    bytes: Rc<Cell<u64>>,
 }
 
 /// A buffer of the lab; clones share it.
 #[derive(Debug, Clone)]
-pub struct LabBuffer(Rc<Buffer>);
+pub struct LabBuffer(Rc<Lent>);
+
+/// A buffer, counted while it exists.
+#[derive(Debug)]
+struct Lent {
+    buffer: Buffer,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.bytes.set(self.bytes.get() - self.buffer.bytes());
+    }
+}
 
 impl Lab {
-    /// A lab on a device.
+    /// A lab on a device, with pipelines of its own and as much memory as there is.
     pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), pipelines: Pipelines::new(device) }
+        Self::within(device, Rc::new(Pipelines::new(device)), u64::MAX)
+    }
+
+    /// A lab that tries these pipelines and takes `bytes_max` of memory at most.
+    pub(crate) fn within(device: &Device, pipelines: Rc<Pipelines>, bytes_max: u64) -> Self {
+        Self { device: device.clone(), pipelines, bytes_max, bytes: Rc::default() }
+    }
+
+    /// Bytes that are still free.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        self.bytes_max - self.bytes.get()
     }
 
     /// The device.
@@ -30,11 +57,38 @@ impl Lab {
 
     /// A buffer with these words; at least 256 bytes, so that any binding is large enough for its type.
     pub async fn words(&self, words: &[u32]) -> Result<LabBuffer, GpuError> {
-        let bytes = (4 * words.len() as u64).next_multiple_of(16).max(256);
+        let bytes = 4 * words.len() as u64;
+        // The queue keeps what is written until it is there.
+        let buffer = self.room(bytes, 2 * bytes).await?;
+        self.write(&buffer, words);
+        Ok(buffer)
+    }
+
+    /// A buffer of at least `bytes`, zeroed, when `wanted_bytes` are free.
+    async fn room(&self, bytes: u64, wanted_bytes: u64) -> Result<LabBuffer, GpuError> {
+        let bytes = bytes.next_multiple_of(16).max(256);
+        self.afford(wanted_bytes.max(bytes))?;
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let buffer = self.device.create_buffer("lab", bytes, usage).await?;
-        self.device.queue().write_buffer(buffer.raw(), 0, bytemuck::cast_slice(words));
-        Ok(LabBuffer(Rc::new(buffer)))
+        self.bytes.set(self.bytes.get() + bytes);
+        Ok(LabBuffer(Rc::new(Lent { buffer, bytes: self.bytes.clone() })))
+    }
+
+    fn afford(&self, wanted_bytes: u64) -> Result<(), GpuError> {
+        if wanted_bytes <= self.bytes_left() {
+            return Ok(());
+        }
+        Err(GpuError::OutOfMemory {
+            owner: "the comparison of pipelines".into(),
+            wanted_bytes,
+            held_bytes: self.bytes.get(),
+            reason: format!("{} bytes are set aside for it", self.bytes_max),
+        })
+    }
+
+    /// Writes words at the beginning of a buffer, behind everything that was dispatched before.
+    pub fn write(&self, buffer: &LabBuffer, words: &[u32]) {
+        self.device.queue().write_buffer(buffer.0.buffer.raw(), 0, bytemuck::cast_slice(words));
     }
 
     /// A buffer with these floats.
@@ -44,7 +98,9 @@ impl Lab {
 
     /// A buffer of zeros.
     pub async fn zeros(&self, words: usize) -> Result<LabBuffer, GpuError> {
-        self.words(&vec![0; words]).await
+        // New buffers are zeroed by every implementation of WebGPU.
+        let bytes = 4 * words as u64;
+        self.room(bytes, bytes).await
     }
 
     /// Dispatches a kernel over its bindings and waits for it. Bindings that the kernel does not declare are
@@ -56,13 +112,25 @@ impl Lab {
         params: P,
         grid: [u32; 3],
     ) -> Result<(), GpuError> {
+        let index = self.start(kernel, bindings, params, grid).await?;
+        self.device.finished(index).await
+    }
+
+    /// The same without waiting for it.
+    pub(crate) async fn start<P: bytemuck::Pod>(
+        &self,
+        kernel: Kernel,
+        bindings: &[(u32, &LabBuffer)],
+        params: P,
+        grid: [u32; 3],
+    ) -> Result<wgpu::SubmissionIndex, GpuError> {
         let pipeline = self.pipelines.get(kernel).await?;
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let bytes = (size_of::<P>() as u64).next_multiple_of(16).max(16);
         let record = self.device.create_buffer("lab params", bytes, usage).await?;
         self.device.queue().write_buffer(record.raw(), 0, bytemuck::bytes_of(&params));
         let mut bound: Vec<Bound> =
-            bindings.iter().map(|(number, buffer)| Bound::whole(*number, buffer.0.raw())).collect();
+            bindings.iter().map(|(number, buffer)| Bound::whole(*number, buffer.0.buffer.raw())).collect();
         bound.push(Bound::whole(8, record.raw()));
         if let Some(missing) =
             pipeline.bindings.iter().find(|d| !bound.iter().any(|b| b.number == d.number()))
@@ -84,12 +152,13 @@ impl Lab {
         if let Some(error) = scope.pop().await {
             return Err(GpuError::Validation { reason: error.to_string() });
         }
-        self.device.finished(index).await
+        Ok(index)
     }
 
     /// The first `len` words of a buffer.
     pub async fn read(&self, buffer: &LabBuffer, len: usize) -> Result<Vec<u32>, GpuError> {
-        self.device.read_buffer(buffer.0.raw(), 4 * len as u64).await
+        self.afford(4 * len as u64)?;
+        self.device.read_buffer(buffer.0.buffer.raw(), 4 * len as u64).await
     }
 }
 

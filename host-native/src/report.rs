@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::device::{AdapterFacts, Quarantined};
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::engine::{FinishReason, ModelLoaded, ReplyFinished};
 use fanlight_messages::protocol::memory::StoreFault;
@@ -36,6 +36,7 @@ pub fn loaded_line(loaded: &ModelLoaded) -> Value {
         "read_bytes": loaded.read_bytes,
         "streams": stream_json(&loaded.plan),
         "was_reduced": loaded.was_reduced,
+        "quarantined": loaded.quarantined.as_ref().map(ToString::to_string),
         "adapter": adapter_json(&loaded.adapter),
     })
 }
@@ -73,6 +74,13 @@ pub fn adapter_json(facts: &AdapterFacts) -> Value {
         "driver": facts.driver,
         "software": facts.is_software,
     })
+}
+
+/// Says on the standard error output what the device must not use, where anything is.
+pub fn quarantined<'a>(found: impl IntoIterator<Item = &'a Quarantined>) {
+    for found in found {
+        eprintln!("fanlight: {found}");
+    }
 }
 
 /// Says on the standard error output what is wrong with a memory file, where anything is.

@@ -51,6 +51,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
             return Ok(ExitCode::from(INTERRUPTED));
         };
         let loaded = loaded.with_context(|| options.model.display().to_string())?;
+        report::quarantined(&loaded.quarantined);
         if options.json {
             report::print_json(&report::loaded_line(&loaded));
         } else if let Some(line) = report::streams_line(&loaded) {
@@ -195,6 +196,7 @@ fn print_end(
     Look { is_json, seed }: Look,
 ) {
     report::memory_fault(&finished.memory_fault);
+    report::quarantined(&finished.quarantined);
     if is_json {
         let mut line = report::finished_line(&started.prompt_ids, ids, text, finished, loaded);
         line["seed"] = seed.into();

@@ -327,6 +327,8 @@ pub struct ReplyEnd {
     pub decode_us: u64,
     /// Steps that brought them.
     pub steps: u32,
+    /// What was found that this GPU must not use; the reply went on without.
+    pub quarantined: Vec<String>,
 }
 
 impl ReplyEnd {
@@ -343,6 +345,7 @@ impl ReplyEnd {
             decode_tokens,
             decode_us,
             steps,
+            quarantined: finished.quarantined.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -254,6 +254,9 @@ pub struct ModelCard {
     pub gpu_bytes: u64,
     /// Bytes read from its files, headers excluded.
     pub read_bytes: u64,
+    /// What this GPU must not use for prompts, which makes them slow; absent when all is well.
+    #[tsify(optional)]
+    pub quarantined: Option<String>,
 }
 
 impl ModelCard {
@@ -268,6 +271,7 @@ impl ModelCard {
             has_chat_template: loaded.has_chat_template,
             gpu_bytes: loaded.gpu_bytes,
             read_bytes: loaded.read_bytes,
+            quarantined: loaded.quarantined.as_ref().map(ToString::to_string),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the engine and a device say to each other about an adapter, a request and a finished submission.
 
+use std::fmt;
 use std::rc::Rc;
 
 use crate::control::{ControlBlock, StepRecord};
@@ -21,6 +22,47 @@ pub struct AdapterFacts {
     pub binding_bytes_max: u64,
     /// True when four-way int8 dot products are an instruction.
     pub has_packed_dot: bool,
+}
+
+/// Pipelines that this device must not use: what they compute is not, in every bit, what plain decoding
+/// computes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// What they were to be used for.
+    pub purpose: Purpose,
+    /// Which comparison failed, and its first difference.
+    pub evidence: String,
+}
+
+/// What pipelines beside those of plain decoding are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Prompt batches. Without them prompts are evaluated token by token.
+    Prompts,
+    /// Steps that verify a tree of so many nodes. Without them steps are narrower.
+    Tree(u32),
+}
+
+impl fmt::Display for Quarantined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.purpose {
+            Purpose::Prompts => write!(f, "prompts are read token by token, which is slow: ")?,
+            Purpose::Tree(nodes) => write!(f, "steps of {nodes} nodes and more are not used: ")?,
+        }
+        write!(f, "this gpu gives other bits for them than for single tokens ({}); ", self.evidence)?;
+        f.write_str("replies are right, and another driver may make them faster")
+    }
+}
+
+/// How far pipelines are that steps of a width need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preparation {
+    /// More are to be compiled.
+    Going,
+    /// All exist and agree with plain decoding.
+    Done,
+    /// They differ from plain decoding: the width cannot be used.
+    Refused(Quarantined),
 }
 
 /// What the control block of a request starts with.

@@ -134,6 +134,15 @@ impl WidthPolicy {
         fixed.into_iter().chain(off).chain(chosen)
     }
 
+    /// The same among widths of at most `nodes`: what is fixed and wider is plain.
+    pub fn within(self, nodes: u32) -> Self {
+        match self {
+            Self::Fixed(Width::Nodes(wanted)) if wanted > nodes => Self::Fixed(Width::Off),
+            Self::Fixed(width) => Self::Fixed(width),
+            Self::Auto { max } => Self::Auto { max: max.min(nodes) },
+        }
+    }
+
     /// The width that a plan asks for where it is allowed, else the plainest that is.
     pub fn limit(self, wanted: Width) -> Width {
         match self {

@@ -85,6 +85,15 @@ pub const SAMPLES_CONTROL: usize = HOSTS;
 /// Ends of actors that nobody has read: one per actor of an engine.
 pub const EXITS: usize = 6;
 
+// --- Comparing pipelines ---
+
+/// Tokens with which pipelines are compared before they are used: the widest step, and a tail of a prompt.
+pub const CHECK_TOKENS: u32 = 45;
+/// Memory for comparing them, beside what the inputs of so many tokens take: the cache of a head, some rows
+/// of weights and the results. While pipelines are compared no upload is under way, so that they share the
+/// staging of the plan.
+pub const CHECK_BYTES: u64 = 8 << 20;
+
 // --- Lost devices ---
 
 /// How long a lost device is waited for, milliseconds: a driver that restarts is back within a few seconds.
@@ -111,6 +120,11 @@ pub const WIDTH_CHANGES: usize = 64;
 /// Predicted GPU time of one submission, microseconds: a tenth of the shortest watchdog in use (2 s), so that
 /// even a prediction that is far off does not lose the device.
 pub const SUBMISSION_US_MAX: u64 = 200_000;
+/// What a prompt token is thought to take before one was measured, microseconds: a large model on a small
+/// GPU. A thought that is too slow splits one batch into more submissions than it needs.
+pub const PROMPT_TOKEN_US_UNKNOWN: u64 = 20_000;
+/// The same for a plain step.
+pub const STEP_US_UNKNOWN: u64 = 400_000;
 /// A frame of a page that draws sixty times a second, microseconds.
 pub const FRAME_US: u64 = 1_000_000 / 60;
 /// Time that measuring between requests may take for one loaded model, microseconds; beyond it costs are

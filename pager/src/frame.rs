@@ -4,14 +4,14 @@ use fanlight_messages::control::CONTROL_BYTES;
 use fanlight_messages::draft::{ANCESTOR_BYTES, DRAFT_BYTES, MATCHES_BYTES, MEMORY_TOKENS, WIDTHS};
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::limits::{
-    CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX, LANDING_BYTES,
-    PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, UPLOAD_BYTES_MAX,
+    CHECK_BYTES, CHECK_TOKENS, CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX,
+    LANDING_BYTES, PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, UPLOAD_BYTES_MAX,
 };
 use fanlight_messages::plan::{
     ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
     GpuPlan, PageRange, PlanRequest, StreamPlan, TREE_ROWS,
 };
-use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopeId, ValueId};
+use fanlight_messages::program::{ActivationId, MatrixId, MatrixSpec, Op, Program, RopeId, ValueId};
 use fanlight_messages::sampling::{SAMPLING_BYTES, SELECTION_PASSES_MAX, SELECTION_ROW_WORDS};
 
 use crate::PlanError;
@@ -85,7 +85,8 @@ impl Frame {
         // No adapter binds less than a landing buffer; a pretended one gets smaller uploads.
         let landing_bytes = landing_bytes(program, &pages).min(request.binding_bytes_max & !3);
         // One upload is copied while the device works on the one before.
-        let staging_bytes = if stream.is_some() { 2 * landing_bytes } else { landing_bytes };
+        let upload_bytes = if stream.is_some() { 2 * landing_bytes } else { landing_bytes };
+        let staging_bytes = upload_bytes.max(check_bytes(program));
         buffers.push(BufferPlan { owner: BufferOwner::Landing, bytes: landing_bytes });
         buffers.push(BufferPlan { owner: BufferOwner::Staging, bytes: staging_bytes });
         let bytes = params_bytes(program, &pages, &kv_group_heads, partial_rows);
@@ -119,6 +120,16 @@ fn landing_bytes(program: &Program, pages: &[PageRange]) -> u64 {
     };
     let largest = pages.iter().map(file_bytes).max().unwrap_or(0);
     (largest.min(UPLOAD_BYTES_MAX) + LANDING_BYTES - UPLOAD_BYTES_MAX).next_multiple_of(4)
+}
+
+/// What comparing pipelines takes: each input lies there and once more in the queue.
+fn check_bytes(program: &Program) -> u64 {
+    let token_bytes = |matrix: &MatrixSpec| {
+        let block_bytes = if matrix.tensor_type.is_float() { 128 } else { 32 + 8 };
+        u64::from(SlabLayout::for_columns(matrix.columns).padded_blocks()) * block_bytes
+    };
+    let widest = program.matrices.iter().map(token_bytes).max().unwrap_or(0);
+    CHECK_BYTES + 2 * u64::from(CHECK_TOKENS) * widest
 }
 
 /// Where the weights of a plan lie.

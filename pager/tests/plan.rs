@@ -92,8 +92,10 @@ fn sizes_worked_out_by_hand() {
     assert_eq!(plan.bytes_of(BufferOwner::Readback(3)), None);
     let table = PlanTable { program: &program, plan: &plan };
     assert_eq!(table.lines().iter().map(|line| line.2).sum::<u64>(), plan.total_bytes());
-    // Landing and staging each hold the largest upload and a word: 1,000 rows of two 34-byte blocks.
-    assert!(table.to_string().contains("136,008"), "{table}");
+    // Landing holds the largest upload and a word: 1,000 rows of two 34-byte blocks.
+    assert_eq!(bytes(BufferOwner::Landing), 68_000 + 4);
+    // Comparing pipelines takes more than that: 8 MiB and, twice, 45 tokens of two 40-byte blocks.
+    assert_eq!(bytes(BufferOwner::Staging), (8 << 20) + 2 * 45 * 2 * 40);
 }
 
 #[test]

@@ -195,6 +195,7 @@ impl Controller {
             steps,
             gap_us: self.gap_us(width, steps),
             tokens_per_s: self.tokens_per_s(width, steps),
+            cap_us: self.window_us_max as u64,
         }
     }
 
@@ -214,8 +215,8 @@ impl Controller {
         ((window_us * rest) as u64).min(FRAME_US)
     }
 
-    /// Windows within the cap, and what a step costs in each. A window of one step is always among them: a
-    /// smaller submission would need the layers split.
+    /// Windows within the cap, and what a step costs in each. A window of one step is always among them: the
+    /// submitter splits it between layers.
     fn windows(&self, width: Width) -> impl Iterator<Item = (u32, f64)> {
         let most = self.window_steps.unwrap_or(WINDOW_STEPS_MAX);
         WINDOWS.into_iter().filter(move |steps| *steps <= most).filter_map(move |steps| {

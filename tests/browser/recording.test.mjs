@@ -94,6 +94,7 @@ function state(nowUs, next) {
       passBytes: 0,
       map: [1000],
     },
+    quarantined: [{ nodes: 8, evidence: "lane against gemm" }],
     totals: { ...TOTALS, tokens: next },
     phases: PHASES,
     passes: { ...PASSES },
@@ -287,6 +288,7 @@ test("a report and a trace have no text of the model, of files or of prompts", (
   }
   assert.match(report, /browser: Test\/1.0/);
   assert.match(report, /pager: .*an error/);
+  assert.match(report, /quarantined: steps of 8 nodes and more \(lane against gemm\)/);
   assert.match(report, /first token: 2\.0 ms/);
   assert.match(reportOf(new Recording(), "x"), /Nothing was recorded/);
 });

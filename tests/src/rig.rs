@@ -67,11 +67,13 @@ pub struct Way {
     pub steps: u32,
     /// Nodes per step.
     pub width: Width,
+    /// Submissions that a batch or a single step is split into.
+    pub parts: u32,
 }
 
 impl Default for Way {
     fn default() -> Self {
-        Self { base: 0, chunk: 512, steps: 1, width: Width::Off }
+        Self { base: 0, chunk: 512, steps: 1, width: Width::Off, parts: 1 }
     }
 }
 
@@ -183,13 +185,19 @@ impl Rig {
                 offset += part.len;
             }
         }
-        block_on(runner.compile(|_, _| ()))?;
+        let quarantined = block_on(runner.compile(|_, _| ()))?;
+        anyhow::ensure!(quarantined.is_none(), "prompts differ from plain decoding: {quarantined:?}");
         Ok(Self { runner, program, file })
     }
 
     /// Greedy decoding: prompt in batches, then windows, two in flight.
     pub fn greedy(&mut self, prompt: &[u32], way: Way, setup: &RequestSetup) -> anyhow::Result<GreedyRun> {
-        block_on(self.runner.prepare(way.width))?;
+        let quarantined = block_on(self.runner.prepare(way.width))?;
+        anyhow::ensure!(
+            quarantined.is_none(),
+            "{:?} differs from plain decoding: {quarantined:?}",
+            way.width
+        );
         block_on(self.runner.prepare_sampling(&setup.sampling))?;
         self.runner.begin(setup)?;
         let mut run = GreedyRun { ids: Vec::new(), hashes: Vec::new(), hash: 0, end: 0, steps: Vec::new() };
@@ -197,14 +205,14 @@ impl Rig {
         let fresh = &prompt[way.base as usize..];
         let chunks: Vec<_> = fresh.chunks(way.chunk).collect();
         for (index, tokens) in chunks.iter().enumerate() {
-            let report = block_on(self.runner.prefill(at, tokens, index + 1 == chunks.len())?)?;
+            let report = block_on(self.runner.prefill(at, tokens, index + 1 == chunks.len(), way.parts)?)?;
             at += tokens.len() as u32;
             run.take(report);
         }
         let mut in_flight = VecDeque::new();
         while run.end == 0 || !in_flight.is_empty() {
             while run.end == 0 && in_flight.len() < 2 {
-                in_flight.push_back(self.runner.window(way.steps, way.width)?);
+                in_flight.push_back(self.runner.window(way.steps, way.width, way.parts)?);
             }
             if let Some(report) = in_flight.pop_front() {
                 run.take(block_on(report)?);

@@ -5,6 +5,7 @@ use std::io::Cursor;
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
+use fanlight_messages::draft::Width;
 use fanlight_messages::plan::KvFormat;
 use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
 use fanlight_tests::synth::{Architecture, tiny};
@@ -37,6 +38,14 @@ fn check_all_ways(rig: &mut Rig, prompt: &[u32], expected: &GreedyRun) {
         for steps in [1, 2, 4] {
             let run = rig.greedy(prompt, Way { chunk, steps, ..Way::default() }, &setup(12)).unwrap();
             assert_eq!(run.bits(), expected.bits(), "chunks of {chunk}, windows of {steps}");
+        }
+    }
+    // Split between layers, into as many submissions as there are ops and into fewer.
+    for parts in [2, 5, u32::MAX] {
+        for width in [Width::Off, Width::Nodes(4)] {
+            let run =
+                rig.greedy(prompt, Way { parts, width, chunk: 33, ..Way::default() }, &setup(12)).unwrap();
+            assert_eq!(run.bits(), expected.bits(), "{parts} parts, {width:?}");
         }
     }
     // The cache holds the prompt now: a reused prefix of any length.

@@ -50,7 +50,7 @@ fn check(architecture: Architecture, context: u32) {
     assert_eq!((expected.ids.len(), expected.end), (11, 3), "{architecture:?}");
     let ways = [
         Way { base, chunk: 50, steps: 4, ..Way::default() },
-        Way { base: base + 47, chunk: 8, steps: 2, width: Width::Nodes(8) },
+        Way { base: base + 47, chunk: 8, steps: 2, width: Width::Nodes(8), ..Way::default() },
         Way { base: context - 11, width: Width::Nodes(32), ..Way::default() },
     ];
     for way in ways {

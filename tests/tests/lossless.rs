@@ -163,14 +163,14 @@ fn widths_may_change_between_windows() {
                 block_on(rig.runner.prepare(*width)).unwrap();
             }
             rig.runner.begin(&RequestSetup { memory: memory.clone(), ..setup(80) }).unwrap();
-            let first = block_on(rig.runner.prefill(0, &prompt, true).unwrap()).unwrap();
+            let first = block_on(rig.runner.prefill(0, &prompt, true, 1).unwrap()).unwrap();
             let (mut ids, mut hashes, mut last) = (first.tokens, first.hashes, first.control);
             let mut in_flight = std::collections::VecDeque::new();
             let mut widths = plan.iter().cycle();
             while last.end == 0 || !in_flight.is_empty() {
                 while last.end == 0 && in_flight.len() < 2 {
                     let width = *widths.next().unwrap();
-                    in_flight.push_back(rig.runner.window(steps, width).unwrap());
+                    in_flight.push_back(rig.runner.window(steps, width, 1).unwrap());
                 }
                 let report = block_on(in_flight.pop_front().unwrap()).unwrap();
                 ids.extend(report.tokens);
@@ -210,14 +210,14 @@ fn what_the_controller_plans_gives_the_same_bits() {
             ConfigurePlan { window_steps: None, width: policy, frame_budget_us: None, streams: false };
         let mut plan = controller.configure(&configure);
         rig.runner.begin(&RequestSetup { memory: memory.into(), ..setup(tokens) }).unwrap();
-        let first = block_on(rig.runner.prefill(0, &prompt, true).unwrap()).unwrap();
+        let first = block_on(rig.runner.prefill(0, &prompt, true, 1).unwrap()).unwrap();
         let (mut ids, mut hashes, mut last) = (first.tokens, first.hashes, first.control);
         let mut in_flight = std::collections::VecDeque::new();
         let mut widths = Vec::new();
         while last.end == 0 || !in_flight.is_empty() {
             while last.end == 0 && in_flight.len() < 2 {
                 widths.push(plan.width.rows());
-                in_flight.push_back((plan, rig.runner.window(plan.steps, plan.width).unwrap()));
+                in_flight.push_back((plan, rig.runner.window(plan.steps, plan.width, 1).unwrap()));
             }
             let (done, report) = in_flight.pop_front().unwrap();
             let report = block_on(report).unwrap();

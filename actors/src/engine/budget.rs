@@ -5,10 +5,11 @@ use std::rc::Rc;
 use fanlight_messages::error::LoadError;
 use fanlight_messages::protocol::controller::ForgetCosts;
 use fanlight_messages::protocol::engine::{BudgetSet, LoadProgress, SetBudget};
-use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned};
+use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned, WeightsPlaced};
 use fanlight_messages::protocol::telemetry::Facts;
 
 use super::load::place;
+use super::quarantine::Quarantine;
 use super::shell::{Engine, EngineMail, Interrupt, while_busy};
 use crate::controller::ControllerMail;
 use crate::kit::{Asked, Latch, Mailbox};
@@ -44,11 +45,17 @@ impl Engine {
                     model.streams = plan.stream.is_some();
                     model.batch_tokens = plan.request.batch_tokens;
                     model.residency = residency;
+                    model.quarantine = Quarantine::new(placed.quarantined.as_ref());
                     let facts = self.links.telemetry.facts();
-                    facts.set(Facts { model: Some(Rc::new(model.facts(&plan))), ..facts.get() });
+                    facts.set(Facts {
+                        model: Some(Rc::new(model.facts(&plan))),
+                        quarantined: placed.quarantined.iter().cloned().collect(),
+                        ..facts.get()
+                    });
                 }
-                let (gpu_bytes, read_bytes) = (placed.peak_bytes, placed.read_bytes);
-                asked.reply.send(Ok(BudgetSet { plan, was_reduced, gpu_bytes, read_bytes }));
+                let WeightsPlaced { peak_bytes: gpu_bytes, read_bytes, quarantined } = placed;
+                let set = BudgetSet { plan, was_reduced, gpu_bytes, read_bytes, quarantined };
+                asked.reply.send(Ok(set));
             }
             // Nothing was touched: the model runs on as it was.
             Err(error @ (LoadError::OverBudget { .. } | LoadError::Plan { .. })) => {

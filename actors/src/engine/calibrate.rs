@@ -76,7 +76,7 @@ impl Engine {
                 prompt: self.journal.ids().into(),
                 base,
                 setup: RequestSetup { context_len, token_limit, ..RequestSetup::default() },
-                chunk_tokens: model.batch_tokens,
+                chunk_tokens: model.quarantine.chunk_tokens(model.batch_tokens),
                 memory_key: model.memory_key(),
             }
         })
@@ -126,11 +126,14 @@ impl Engine {
                 Some(_) => {}
             }
         }
-        if answer.wait().await?.is_err() {
-            // The submitter has dropped what was on the device; the next request brings it back, or says
-            // why not.
-            self.is_lost = true;
-            self.journal.clear();
+        match answer.wait().await? {
+            Ok(over) => self.quarantine(&over.quarantined),
+            Err(_) => {
+                // The submitter has dropped what was on the device; the next request brings it back, or
+                // says why not.
+                self.is_lost = true;
+                self.journal.clear();
+            }
         }
         Ok(heard)
     }

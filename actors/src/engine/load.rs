@@ -18,6 +18,7 @@ use fanlight_models::gguf::ModelFile;
 use fanlight_models::text::Tokenizer;
 use fanlight_models::text::template::ChatTemplate;
 
+use super::quarantine::Quarantine;
 use super::shell::EngineLinks;
 use crate::kit::{Gone, Latch, stream};
 use crate::pager::PagerMail;
@@ -40,6 +41,8 @@ pub(super) struct LoadedModel {
     pub residency: PlanResidency,
     pub name: String,
     pub program: Rc<Program>,
+    /// What it must not use on this device.
+    pub quarantine: Quarantine,
 }
 
 impl LoadedModel {
@@ -111,6 +114,7 @@ pub(super) async fn load(
         residency,
         name: name.clone(),
         program: opened.program,
+        quarantine: Quarantine::new(placed.quarantined.as_ref()),
     };
     let answer = ModelLoaded {
         name,
@@ -122,6 +126,7 @@ pub(super) async fn load(
         read_bytes: placed.read_bytes,
         plan,
         was_reduced,
+        quarantined: placed.quarantined,
     };
     Ok((model, answer))
 }

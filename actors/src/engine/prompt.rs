@@ -70,6 +70,7 @@ pub(super) fn prepare(
         let allowed = format!("1 to {} (the batch the model was loaded with)", model.batch_tokens);
         return Err(GenerateError::Option { option: "prompt chunk", wanted: chunk_tokens, allowed });
     }
+    let chunk_tokens = model.quarantine.chunk_tokens(chunk_tokens);
     let prompt: Rc<[u32]> = prompt_ids(&request.prompt, model)?;
     if prompt.is_empty() {
         return Err(GenerateError::EmptyPrompt);

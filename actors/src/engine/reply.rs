@@ -208,6 +208,7 @@ impl ReplyCore {
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,
             memory_fault: None,
+            quarantined: Vec::new(),
         })
     }
 }

@@ -1,11 +1,12 @@
 //! Runs as the engine begins and ends them: at the submitter, or through the pager where weights stream.
 
+use fanlight_messages::device::Quarantined;
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::limits::RUN_EVENTS;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::Generate;
 use fanlight_messages::protocol::pager::StreamDecode;
-use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId};
+use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId, RunOver};
 
 use super::prompt::PreparedReply;
 use super::shell::Engine;
@@ -29,7 +30,9 @@ impl Engine {
         let frame_budget_us = request.frame_budget_ms.map(|ms| u64::from(ms) * 1000);
         let window_steps = request.window_steps;
         let streams = self.model.as_ref().is_some_and(|model| model.streams);
-        let configure = ConfigurePlan { window_steps, width: request.width, frame_budget_us, streams };
+        let asked = request.width;
+        let width = self.model.as_ref().map_or(asked, |model| model.quarantine.width(asked));
+        let configure = ConfigurePlan { window_steps, width, frame_budget_us, streams };
         let told = self.links.controller.tell(ControllerMail::Configure(configure)).await;
         told.map_err(gone("controller"))?;
         let (place, events) = stream(RUN_EVENTS);
@@ -41,7 +44,7 @@ impl Engine {
             tokens: run.prompt[run.base..].into(),
             chunk_tokens: run.chunk_tokens,
             windows_in_flight: request.windows_in_flight,
-            width: request.width,
+            width,
         };
         let answer = if self.model.as_ref().is_some_and(|model| model.streams) {
             let decode = StreamDecode(begin);
@@ -52,6 +55,21 @@ impl Engine {
             RunAnswer::Submitter(self.links.submitter.start(begin, begun).await.map_err(gone("submitter"))?)
         };
         Ok((events, answer))
+    }
+
+    /// The model does without these from now on.
+    pub(super) fn quarantine(&mut self, found: &[Quarantined]) {
+        if let Some(model) = &mut self.model {
+            found.iter().for_each(|found| model.quarantine.add(found));
+            let mut facts = self.links.telemetry.facts().get();
+            facts.quarantine(found);
+            self.links.telemetry.facts().set(facts);
+        }
+    }
+
+    /// Tokens per prompt batch, where so many were asked for.
+    pub(super) fn chunk_tokens(&self, wanted: u32) -> u32 {
+        self.model.as_ref().map_or(wanted, |model| model.quarantine.chunk_tokens(wanted))
     }
 
     /// Asks the submitter to submit nothing more for the run.
@@ -65,14 +83,14 @@ impl Engine {
 /// The answer when a run is over, by whom was asked for it.
 pub(super) enum RunAnswer {
     /// All weights are on the device.
-    Submitter(Answer<Result<(), DeviceError>>),
+    Submitter(Answer<Result<RunOver, DeviceError>>),
     /// Weights stream.
-    Pager(Answer<Result<(), GenerateError>>),
+    Pager(Answer<Result<RunOver, GenerateError>>),
 }
 
 impl RunAnswer {
     /// Waits for it. The outer `Err` only when an actor is gone.
-    pub(super) async fn wait(self) -> Result<Result<(), GenerateError>, GenerateError> {
+    pub(super) async fn wait(self) -> Result<Result<RunOver, GenerateError>, GenerateError> {
         let gone = |actor| move |_: Gone| GenerateError::EngineGone { actor };
         match self {
             Self::Submitter(answer) => {

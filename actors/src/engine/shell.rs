@@ -22,13 +22,13 @@ use super::calibrate::Calibration;
 use super::journal::Journal;
 use super::load::{LoadedModel, load};
 use super::prompt::{PreparedReply, detokenize, prepare, tokenize};
+use super::quarantine::Quarantine;
 use super::remember;
 use super::reply::ReplyCore;
+use super::telling::{Next, Telling, next};
 use super::timing::Timing;
 use crate::controller::ControllerMail;
-use crate::kit::{
-    Addr, Asked, Clock, Latch, Mail, Mailbox, Permit, Reply as ReplyTo, StreamReceiver, StreamSender,
-};
+use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, Reply as ReplyTo, StreamReceiver, StreamSender};
 use crate::memory::MemoryMail;
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
@@ -214,18 +214,11 @@ pub(super) async fn while_busy<T>(
     }
 }
 
-/// What a reply waits for.
-enum Next {
-    Mail(Option<EngineMail>),
-    Event(Option<RunEvent>, Option<Permit<GenerationEvent>>),
-    ReaderGone,
-}
-
 impl Engine {
     pub(super) async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
         let facts = self.links.telemetry.facts();
-        facts.set(Facts { model: None, ..facts.get() });
+        facts.set(Facts { model: None, quarantined: Vec::new(), ..facts.get() });
         self.is_lost = false;
         self.calibration = Calibration::default();
         self.journal.clear();
@@ -253,6 +246,7 @@ impl Engine {
                 let facts = Facts {
                     adapter: Some(Rc::new(answer.adapter.clone())),
                     model: Some(Rc::new(model.facts(&answer.plan))),
+                    quarantined: answer.quarantined.iter().cloned().collect(),
                 };
                 self.links.telemetry.facts().set(facts);
                 let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
@@ -320,7 +314,7 @@ impl Engine {
         let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
         asked.reply.send(Ok(started));
         let mut reply = ReplyCore::new(&prepared, &request.stop);
-        let mut telling = Telling { host, notices, interrupt: None, timing };
+        let mut telling = Telling { host, notices, interrupt: None, timing, quarantined: Vec::new() };
         let result = self.reply(request, prepared, &mut reply, &mut telling, mailbox).await?;
         mailbox.note(&result);
         let ended = RecordSample::Reply(Reply {
@@ -341,6 +335,7 @@ impl Engine {
         let mut end = reply.finish(result, &mut self.journal);
         if let GenerationEvent::Finished(finished) = &mut end {
             finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
+            finished.quarantined = telling.quarantined;
         }
         last.send(end);
         Ok(telling.interrupt)
@@ -362,7 +357,10 @@ impl Engine {
         loop {
             let (mut events, answer) = self.begin(&run, request, Some(asked_us)).await?;
             self.follow(reply, &mut events, telling, mailbox).await?;
-            let result = answer.wait().await?;
+            let result = answer.wait().await?.map(|over| {
+                self.quarantine(&over.quarantined);
+                telling.quarantined.extend(over.quarantined);
+            });
             let Err(GenerateError::Device(DeviceError::Lost { .. })) = &result else { return Ok(result) };
             // The submitter has dropped what was on the device.
             self.is_lost = true;
@@ -373,7 +371,7 @@ impl Engine {
             }
             resumes += 1;
             match self.restore(mailbox, &mut telling.interrupt).await? {
-                Ok(ModelRestored { same_adapter, adapter }) => {
+                Ok(ModelRestored { same_adapter, adapter, .. }) => {
                     if let Some(place) = telling.notices.pop() {
                         place.send(GenerationEvent::Resumed { same_adapter, adapter });
                     }
@@ -384,8 +382,9 @@ impl Engine {
                 }
                 Err(error) => return Ok(Err(error)),
             }
-            run = PreparedReply { prompt, base: 0, setup: rest, ..run };
             asked_us = self.links.clock.now_us();
+            let chunk_tokens = self.chunk_tokens(run.chunk_tokens);
+            run = PreparedReply { prompt, base: 0, setup: rest, chunk_tokens, ..run };
         }
     }
 
@@ -405,11 +404,18 @@ impl Engine {
             }
         };
         mailbox.note(&restored);
-        if let Ok(ModelRestored { adapter, .. }) = &restored {
+        if let Ok(ModelRestored { adapter, quarantined, .. }) = &restored {
             let facts = self.links.telemetry.facts();
-            facts.set(Facts { adapter: Some(Rc::new(adapter.clone())), ..facts.get() });
+            facts.set(Facts {
+                adapter: Some(Rc::new(adapter.clone())),
+                quarantined: quarantined.iter().cloned().collect(),
+                ..facts.get()
+            });
         }
         self.is_lost = restored.is_err();
+        if let (Ok(restored), Some(model)) = (&restored, &mut self.model) {
+            model.quarantine = Quarantine::new(restored.quarantined.as_ref());
+        }
         Ok(restored.map_err(|error| {
             let reason = format!("it did not come back: {error}");
             GenerateError::Device(DeviceError::Lost { reason })
@@ -459,37 +465,5 @@ impl Engine {
                 self.end_run().await?;
             }
         }
-    }
-}
-
-/// The host's side of a reply.
-struct Telling {
-    host: StreamSender<GenerationEvent>,
-    /// Reserved places, one for each time that the reply may be resumed.
-    notices: Vec<Permit<GenerationEvent>>,
-    /// What ended the reply early.
-    interrupt: Option<Interrupt>,
-    timing: Timing,
-}
-
-/// Waits for mail, for the host to leave, or for room at the host and then an event of the run.
-async fn next(
-    run: &mut StreamReceiver<RunEvent>,
-    host: &StreamSender<GenerationEvent>,
-    mailbox: &mut Mailbox<EngineMail>,
-) -> Next {
-    let mail = mailbox.next();
-    let left = host.closed();
-    let event = async {
-        match host.reserve().await {
-            Ok(permit) => Next::Event(run.next().await, Some(permit)),
-            Err(_) => Next::ReaderGone,
-        }
-    };
-    pin_mut!(mail, left, event);
-    match select(mail, select(left, event)).await {
-        Either::Left((mail, _)) => Next::Mail(mail),
-        Either::Right((Either::Left(_), _)) => Next::ReaderGone,
-        Either::Right((Either::Right((next, _)), _)) => next,
     }
 }

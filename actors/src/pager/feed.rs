@@ -68,7 +68,7 @@ impl Streamed {
         events: StreamSender<RunEvent>,
         sources: &[NamedSource],
         links: &PagerLinks,
-    ) -> Result<(), GenerateError> {
+    ) -> Result<RunOver, GenerateError> {
         let (run, headless) = (begin.run, begin.headless_batches());
         let (place, mut demands) = stream(DEMANDS);
         let wrap = |asked| SubmitterMail::Begin(asked, events, Some(place));

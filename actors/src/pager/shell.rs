@@ -252,8 +252,8 @@ async fn restore(
     let before = &planned.adapter;
     let same_adapter = (&before.name, &before.driver) == (&adapter.name, &adapter.driver);
     planned.adapter = adapter.clone();
-    place(model, links, &Latch::new(LoadProgress::default()), is_abandoned).await?;
-    Ok(ModelRestored { same_adapter, adapter })
+    let placed = place(model, links, &Latch::new(LoadProgress::default()), is_abandoned).await?;
+    Ok(ModelRestored { same_adapter, adapter, quarantined: placed.quarantined })
 }
 
 /// Creates, uploads and compiles; whatever fails, nothing stays on the device.
@@ -281,13 +281,13 @@ async fn place(
         let read_bytes =
             upload_all(&planned.stretches, &model.sources, links, progress, &is_abandoned).await?;
         let compile = |asked| SubmitterMail::Compile(asked, progress.clone());
-        links.submitter.ask_with(CompilePipelines, compile).await.map_err(gone)??;
-        if is_abandoned() { Err(LoadError::Cancelled) } else { Ok(read_bytes) }
+        let quarantined = links.submitter.ask_with(CompilePipelines, compile).await.map_err(gone)??;
+        if is_abandoned() { Err(LoadError::Cancelled) } else { Ok((read_bytes, quarantined)) }
     };
     match placed.await {
-        Ok(read_bytes) => {
+        Ok((read_bytes, quarantined)) => {
             model.file = None;
-            Ok(WeightsPlaced { read_bytes, peak_bytes: planned.ledger.peak_bytes() })
+            Ok(WeightsPlaced { read_bytes, peak_bytes: planned.ledger.peak_bytes(), quarantined })
         }
         Err(error) => {
             planned.ledger.release_all();

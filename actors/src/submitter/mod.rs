@@ -3,9 +3,12 @@
 
 mod core;
 mod gap;
+mod pace;
 mod run;
 mod shell;
 mod streamed;
+mod widths;
 
 pub use core::{Done, RunCore, Submission};
+pub use gap::Gaps;
 pub use shell::{SubmitterLinks, SubmitterMail, submitter};

@@ -10,12 +10,13 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::protocol::controller::ObserveWindow;
 use fanlight_messages::protocol::engine::DraftStats;
-use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent};
-use fanlight_messages::protocol::telemetry::{Gap, GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
+use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunOver};
+use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
-use super::gap::GapMeter;
+use super::pace::Pace;
 use super::shell::{SubmitterLinks, SubmitterMail};
+use super::widths::Widths;
 use crate::backend::BackendModel;
 use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 
@@ -45,35 +46,39 @@ pub(super) async fn run<M: BackendModel>(
     begin: &BeginDecode,
     events: &StreamSender<RunEvent>,
     mailbox: &mut Mailbox<SubmitterMail>,
-    (links, meter): (&SubmitterLinks, &mut GapMeter),
+    links: &SubmitterLinks,
+    pace: &mut Pace,
     mut control: impl FnMut(SubmitterMail) -> bool,
-) -> Result<(), DeviceError> {
-    let Some(mut widths) = prepare(model, begin, mailbox, &mut control, (links, meter)).await? else {
-        return Ok(());
+) -> Result<RunOver, DeviceError> {
+    let Some(mut widths) = prepare(model, begin, mailbox, &mut control, links).await? else {
+        return Ok(RunOver::default());
     };
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
-    let (mut completed_us, mut failure, mut orphaned) = (0, None, false);
+    let mut completed_us = 0;
+    let mut failure = None;
+    let mut orphaned = false;
     loop {
         while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
             .is_some_and(|rest_us| rest_us == 0)
             .then(|| events.try_reserve())
             .flatten()
         {
-            let parts = (&mut core, &mut widths, &mut in_flight);
-            if let Err(error) = submit(model, begin, parts, permit, (links, meter)).await {
-                failure.get_or_insert(error);
-                core.stop();
-                break;
+            match submit(model, begin, &mut core, &mut widths, links, pace).await {
+                Ok(submitted) => track(&mut in_flight, submitted, permit, links),
+                Err(error) => {
+                    fail(&mut failure, &mut core, error);
+                    break;
+                }
             }
         }
         if in_flight.is_empty() && (failure.is_some() || core.is_over()) {
-            return failure.map_or(Ok(()), Err);
+            let over = RunOver { quarantined: widths.quarantined() };
+            return failure.map_or(Ok(over), Err);
         }
         let rest_us = may_submit(&core, &in_flight, completed_us, links);
-        let heard = (!orphaned).then_some(&mut *mailbox);
-        match next(rest_us, &mut in_flight, events, heard, (links, meter)).await {
+        match next(rest_us, &mut in_flight, events, (!orphaned).then_some(&mut *mailbox), links).await {
             Next::Place(permit) => drop(permit),
             Next::Rested => {}
             Next::ReaderGone => core.stop(),
@@ -90,7 +95,7 @@ pub(super) async fn run<M: BackendModel>(
                 let Some(done) = in_flight.pop_front() else { continue };
                 match result {
                     Ok(report) if failure.is_none() => {
-                        complete(&mut core, done, report, &mut completed_us, links);
+                        complete(&mut core, done, report, &mut completed_us, links, pace);
                         if core.wants_submission() {
                             // The controller hears of it before the next window takes its plan.
                             yield_now().await;
@@ -101,14 +106,17 @@ pub(super) async fn run<M: BackendModel>(
                         }
                     }
                     Ok(_) => {}
-                    Err(error) => {
-                        failure.get_or_insert(error);
-                        core.stop();
-                    }
+                    Err(error) => fail(&mut failure, &mut core, error),
                 }
             }
         }
     }
+}
+
+/// The first failure ends the run; what is in flight still lands.
+fn fail(failure: &mut Option<DeviceError>, core: &mut RunCore, error: DeviceError) {
+    failure.get_or_insert(error);
+    core.stop();
 }
 
 /// Compiles what the first step needs. Nothing runs meanwhile, and an end is heard between two pipelines:
@@ -118,18 +126,19 @@ async fn prepare<M: BackendModel>(
     begin: &BeginDecode,
     mailbox: &mut Mailbox<SubmitterMail>,
     control: &mut impl FnMut(SubmitterMail) -> bool,
-    (links, meter): (&SubmitterLinks, &mut GapMeter),
+    links: &SubmitterLinks,
 ) -> Result<Option<Widths>, DeviceError> {
-    meter.begin_run(begin.asked_us, links.clock.now_us());
-    let first = begin.width.limit(Width::Off);
-    while first != Width::Off && !model.prepare_next(first).await? {
+    links.gaps.begin_run(begin.asked_us);
+    let (first, mut widths) = (begin.width.limit(Width::Off), Widths::new());
+    while !widths.is_settled(first) {
+        widths.advance(model, first).await?;
         if is_stopped(mailbox, control) {
             return Ok(None);
         }
     }
-    model.prepare(first, &begin.setup.sampling).await?;
-    meter.spend(links.clock.now_us(), GapCause::Compile);
-    Ok((!is_stopped(mailbox, control)).then(|| Widths::new(first)))
+    model.prepare_sampling(&begin.setup.sampling).await?;
+    links.gaps.spend(GapCause::Compile);
+    Ok((!is_stopped(mailbox, control)).then_some(widths))
 }
 
 /// Tells what came of the oldest submission.
@@ -139,13 +148,23 @@ fn complete(
     report: WindowReport,
     completed_us: &mut u64,
     links: &SubmitterLinks,
+    pace: &mut Pace,
 ) {
     let InFlight { mut piece, is_disturbed, permit, .. } = done;
     // The device worked on this one since the one before it ended.
     piece.began_us = piece.submitted_us.max(*completed_us);
     piece.completed_us = links.clock.now_us();
     *completed_us = piece.completed_us;
-    if let Some(told) = core.complete(report, piece.elapsed_us()) {
+    let elapsed_us = piece.elapsed_us();
+    if let Some(told) = core.complete(report, elapsed_us) {
+        match &told.event {
+            RunEvent::PromptEvaluated { tokens, .. } => pace.prompt(*tokens, elapsed_us),
+            // Steps after the end take no time.
+            RunEvent::WindowCompleted { steps, .. } if !told.has_ended => {
+                pace.window(piece.width, *steps, elapsed_us);
+            }
+            RunEvent::WindowCompleted { .. } | RunEvent::PassAdvanced { .. } => {}
+        }
         tell(told, piece, links, (is_disturbed, permit));
     }
 }
@@ -159,112 +178,63 @@ fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(Sub
     is_stopped
 }
 
-/// Which widths a run may use by now.
-pub(super) struct Widths {
-    ready: Vec<Width>,
-    /// The one whose pipelines are being compiled.
-    awaited: Option<Width>,
-    last: Width,
+/// What was just submitted.
+struct Submitted {
+    report: LocalBoxFuture<'static, Result<WindowReport, DeviceError>>,
+    piece: Piece,
+    has_compiled: bool,
 }
 
-impl Widths {
-    /// Only `first` has been prepared.
-    pub(super) fn new(first: Width) -> Self {
-        Self { ready: vec![first], awaited: None, last: first }
-    }
-
-    /// The planned width, all of whose pipelines are compiled first where that is new; true says that some
-    /// were.
-    pub(super) async fn whole<M: BackendModel>(
-        &mut self,
-        model: &mut M,
-        planned: Width,
-    ) -> Result<(Width, bool), DeviceError> {
-        let is_new = !self.ready.contains(&planned);
-        if is_new {
-            while !model.prepare_next(planned).await? {}
-            self.ready.push(planned);
-        }
-        Ok((planned, is_new))
-    }
-
-    /// The width of the next window: the planned one where it is ready. Else the last one again, and one of
-    /// the missing pipelines is compiled while the device has windows to work on; true says that it was.
-    async fn next<M: BackendModel>(
-        &mut self,
-        model: &mut M,
-        planned: Width,
-    ) -> Result<(Width, bool), DeviceError> {
-        if !self.ready.contains(&planned) {
-            self.awaited.get_or_insert(planned);
-        }
-        let mut has_compiled = false;
-        if let Some(width) = self.awaited {
-            has_compiled = !model.prepare_next(width).await?;
-            if !has_compiled {
-                self.ready.push(width);
-                self.awaited = None;
-            }
-        }
-        if self.ready.contains(&planned) {
-            self.last = planned;
-        }
-        Ok((self.last, has_compiled))
-    }
-}
-
-/// Submits the next piece; `permit` is its place in the stream.
+/// Submits the next piece, split where it would keep the device for too long.
 async fn submit<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
-    (core, widths, in_flight): (&mut RunCore, &mut Widths, &mut VecDeque<InFlight>),
-    permit: Permit<RunEvent>,
-    (links, meter): (&SubmitterLinks, &mut GapMeter),
-) -> Result<(), DeviceError> {
+    core: &mut RunCore,
+    widths: &mut Widths,
+    links: &SubmitterLinks,
+    pace: &Pace,
+) -> Result<Option<Submitted>, DeviceError> {
     let plan = links.plan.get();
-    let (report, mut piece, is_disturbed) = match core.next_submission(plan.steps) {
+    Ok(match core.next_submission(plan.steps) {
         Some(Submission::Prompt { base, range, choose }) => {
-            let report = model.prefill(base, &begin.tokens[range], choose)?;
-            (report.boxed_local(), piece(begin, PieceKind::Prompt, Width::Off, 0), false)
+            let parts = pace.prompt_parts(range.len(), plan.cap_us);
+            let report = model.prefill(base, &begin.tokens[range], choose, parts)?;
+            let piece = piece(begin, PieceKind::Prompt, Width::Off, 0);
+            Some(Submitted { report: report.boxed_local(), piece, has_compiled: false })
         }
         Some(Submission::Window { steps }) => {
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
-            meter.spend(links.clock.now_us(), GapCause::Host);
+            links.gaps.spend(GapCause::Host);
             let (width, has_compiled) = widths.next(model, planned).await?;
-            meter.spend(links.clock.now_us(), GapCause::Compile);
-            let report = model.window(steps, width)?.boxed_local();
+            links.gaps.spend(GapCause::Compile);
+            let report = model.window(steps, width, pace.step_parts(width, plan.cap_us))?;
             let mut piece = piece(begin, PieceKind::Window, width, steps);
-            if width == plan.width {
-                piece.expected_tokens_per_s = plan.tokens_per_s;
-            }
-            (report, piece, has_compiled)
+            piece.expect(&plan);
+            Some(Submitted { report: report.boxed_local(), piece, has_compiled })
         }
-        None => return Ok(()),
-    };
-    in_flight.iter_mut().for_each(|window| window.is_disturbed |= is_disturbed);
+        None => None,
+    })
+}
+
+/// Awaits its report behind those of what is in flight; `permit` is its place in the stream.
+fn track(
+    in_flight: &mut VecDeque<InFlight>,
+    submitted: Option<Submitted>,
+    permit: Permit<RunEvent>,
+    links: &SubmitterLinks,
+) {
+    let Some(Submitted { report, mut piece, has_compiled }) = submitted else { return };
+    in_flight.iter_mut().for_each(|window| window.is_disturbed |= has_compiled);
     piece.submitted_us = links.clock.now_us();
-    meter.spend(piece.submitted_us, GapCause::Host);
-    piece.gap = meter.take(!in_flight.is_empty());
-    in_flight.push_back(InFlight { report, permit, piece, is_disturbed });
-    Ok(())
+    links.gaps.spend(GapCause::Host);
+    piece.gap = links.gaps.take(!in_flight.is_empty());
+    in_flight.push_back(InFlight { report, permit, piece, is_disturbed: has_compiled });
 }
 
 /// A piece of a run of which nothing is known yet but what it is.
 pub(super) fn piece(begin: &BeginDecode, kind: PieceKind, width: Width, steps: u32) -> Piece {
-    Piece {
-        kind: if begin.asked_us.is_some() { kind } else { PieceKind::Measurement },
-        width,
-        steps,
-        live_steps: 0,
-        tokens: 0,
-        expected_tokens_per_s: 0,
-        submitted_us: 0,
-        began_us: 0,
-        completed_us: 0,
-        gap: Gap::default(),
-        starved_us: None,
-    }
+    Piece::new(if begin.asked_us.is_some() { kind } else { PieceKind::Measurement }, width, steps)
 }
 
 /// In how many microseconds something may be submitted; `None` when first something else must happen. Where
@@ -291,7 +261,7 @@ async fn next(
     in_flight: &mut VecDeque<InFlight>,
     events: &StreamSender<RunEvent>,
     mailbox: Option<&mut Mailbox<SubmitterMail>>,
-    (links, meter): (&SubmitterLinks, &mut GapMeter),
+    links: &SubmitterLinks,
 ) -> Next {
     let control = async {
         match mailbox {
@@ -325,11 +295,10 @@ async fn next(
         Either::Left((mail, _)) => Next::Control(mail),
         Either::Right((Either::Left((next, _)), _)) | Either::Right((Either::Right((next, _)), _)) => next,
     };
-    let now_us = links.clock.now_us();
     match &next {
-        Next::Report(_) => *meter = GapMeter::new(now_us),
-        Next::Place(_) => meter.spend(now_us, GapCause::Consumer),
-        Next::Rested => meter.spend(now_us, GapCause::Rest),
+        Next::Report(_) => links.gaps.restart(),
+        Next::Place(_) => links.gaps.spend(GapCause::Consumer),
+        Next::Rested => links.gaps.spend(GapCause::Rest),
         Next::Control(_) | Next::ReaderGone => {}
     }
     next

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use fanlight_messages::device::Quarantined;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::Lane;
@@ -11,9 +12,10 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 
-use super::gap::GapMeter;
+use super::gap::Gaps;
+use super::pace::Pace;
 use super::run::run;
-use super::streamed::{Streaming, Told, run_streamed};
+use super::streamed::{Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
@@ -85,6 +87,8 @@ pub struct SubmitterLinks {
     pub telemetry: TelemetryLink,
     /// The plan of windows to come.
     pub plan: Latch<PlanChosen>,
+    /// Why nothing is in flight.
+    pub gaps: Gaps,
     /// Time.
     pub clock: Clock,
 }
@@ -115,8 +119,8 @@ pub async fn submitter<B: Backend>(
                 model = None;
                 let CreateModel { program, plan } = asked.request;
                 let created = backend.create(program, plan.clone()).await;
-                let meter = GapMeter::new(links.clock.now_us());
-                let created = created.map(|on_device| model = Some(Placed { on_device, plan, meter }));
+                let created = created.map(|on_device| model = Some(Placed::new(on_device, plan)));
+                links.gaps.restart();
                 mailbox.answer(asked.reply, created);
             }
             SubmitterMail::Matrix(asked) => {
@@ -144,7 +148,7 @@ pub async fn submitter<B: Backend>(
                 let result = match &mut model {
                     None => Err(DeviceError::NoModel),
                     // Its end came first.
-                    Some(_) if asked.request.run <= ended => Ok(()),
+                    Some(_) if asked.request.run <= ended => Ok(RunOver::default()),
                     Some(model) => {
                         let current = asked.request.run;
                         let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
@@ -169,14 +173,18 @@ pub async fn submitter<B: Backend>(
     Ok(())
 }
 
-/// A model on the device, the plan that it obeys, and since when nothing of it runs.
+/// A model on the device, and the plan that it obeys.
 struct Placed<M> {
     on_device: M,
     plan: Rc<GpuPlan>,
-    meter: GapMeter,
+    pace: Pace,
 }
 
 impl<M: BackendModel> Placed<M> {
+    fn new(on_device: M, plan: Rc<GpuPlan>) -> Self {
+        Self { on_device, plan, pace: Pace::default() }
+    }
+
     fn upload_vector(&mut self, request: &UploadVector) -> Result<(), DeviceError> {
         let UploadVector { vector, element_offset, values } = request;
         self.on_device.upload_vector(*vector, *element_offset, values)
@@ -191,22 +199,20 @@ impl<M: BackendModel> Placed<M> {
         mailbox: &mut Mailbox<SubmitterMail>,
         links: &SubmitterLinks,
         control: impl FnMut(SubmitterMail) -> bool,
-    ) -> Result<(), DeviceError> {
-        let Self { on_device, plan, meter } = self;
+    ) -> Result<RunOver, DeviceError> {
         let Some(demands) = demands else {
-            return run(on_device, request, events, mailbox, (links, meter), control).await;
+            return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
         };
         let told = Told { events: events.clone(), demands };
-        let model = on_device.streamed()?;
-        let streaming = Streaming { model, plan: plan.clone(), begin: request, told, links, meter };
-        run_streamed(streaming, mailbox, control).await
+        let model = self.on_device.streamed()?;
+        run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
     }
 }
 
 async fn compile<M: BackendModel>(
     model: Option<&mut Placed<M>>,
     latch: &Latch<LoadProgress>,
-) -> Result<(), DeviceError> {
+) -> Result<Option<Quarantined>, DeviceError> {
     let progress = |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
     model.ok_or(DeviceError::NoModel)?.on_device.compile(progress).await
 }

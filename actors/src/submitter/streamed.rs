@@ -10,13 +10,15 @@ use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::PASS_REPORT_US;
 use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::protocol::submitter::{BeginDecode, Demand, GatherRows, RunEvent, StreamRows};
+use fanlight_messages::protocol::submitter::{
+    BeginDecode, Demand, GatherRows, RunEvent, RunOver, StreamRows,
+};
 use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind};
 
 use super::core::{RunCore, Submission};
-use super::gap::GapMeter;
-use super::run::{Widths, piece as piece_of, tell};
+use super::run::{piece as piece_of, tell};
 use super::shell::{SubmitterLinks, SubmitterMail};
+use super::widths::Widths;
 use crate::backend::StreamedModel;
 use crate::kit::{Asked, Mailbox, Permit, StreamSender};
 
@@ -24,16 +26,6 @@ use crate::kit::{Asked, Mailbox, Permit, StreamSender};
 pub(super) struct Told {
     pub events: StreamSender<RunEvent>,
     pub demands: StreamSender<Demand>,
-}
-
-/// What such a run works with.
-pub(super) struct Streaming<'a, M> {
-    pub model: &'a mut M,
-    pub plan: Rc<GpuPlan>,
-    pub begin: &'a BeginDecode,
-    pub told: Told,
-    pub links: &'a SubmitterLinks,
-    pub meter: &'a mut GapMeter,
 }
 
 /// How far the run is.
@@ -64,7 +56,6 @@ struct Run<'a, M> {
     plan: Rc<GpuPlan>,
     told: Told,
     links: &'a SubmitterLinks,
-    meter: &'a mut GapMeter,
     core: RunCore,
     stage: Stage,
     widths: Widths,
@@ -83,15 +74,17 @@ struct Run<'a, M> {
 /// Runs a request to its end. `control` answers control mail and returns true when the run is to stop,
 /// which it does at the next page.
 pub(super) async fn run_streamed<M: StreamedModel>(
-    streaming: Streaming<'_, M>,
+    model: &mut M,
+    plan: Rc<GpuPlan>,
+    begin: &BeginDecode,
+    told: Told,
     mailbox: &mut Mailbox<SubmitterMail>,
+    links: &SubmitterLinks,
     mut control: impl FnMut(SubmitterMail) -> bool,
-) -> Result<(), DeviceError> {
-    let Streaming { model, plan, begin, told, links, meter } = streaming;
-    meter.begin_run(begin.asked_us, links.clock.now_us());
-    let first = begin.width.limit(Width::Off);
-    model.prepare(first, &begin.setup.sampling).await?;
-    meter.spend(links.clock.now_us(), GapCause::Compile);
+) -> Result<RunOver, DeviceError> {
+    links.gaps.begin_run(begin.asked_us);
+    model.prepare_sampling(&begin.setup.sampling).await?;
+    links.gaps.spend(GapCause::Compile);
     model.begin(&begin.setup)?;
     // Nothing may be submitted ahead of a pass: the next one waits for the same pages.
     let core = RunCore::new(&BeginDecode { windows_in_flight: 1, ..begin.clone() });
@@ -102,10 +95,9 @@ pub(super) async fn run_streamed<M: StreamedModel>(
         plan,
         told,
         links,
-        meter,
         core,
         stage: Stage::Idle,
-        widths: Widths::new(first),
+        widths: Widths::new(),
         piece: None,
         waiting: None,
         is_runnable: false,
@@ -117,10 +109,10 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     loop {
         run.go_on().await?;
         if run.is_over() {
-            return Ok(());
+            return Ok(run.over());
         }
         match run.next(mailbox).await {
-            Next::Mail(None) => return Ok(()),
+            Next::Mail(None) => return Ok(run.over()),
             Next::Mail(Some(SubmitterMail::Stream(asked))) => run.receive(asked),
             Next::Mail(Some(SubmitterMail::Gather(asked))) => run.gather(asked).await?,
             Next::Mail(Some(mail)) => {
@@ -128,18 +120,20 @@ pub(super) async fn run_streamed<M: StreamedModel>(
                     run.core.stop();
                 }
             }
-            Next::Tokens(tokens) => {
-                run.demand_rows(tokens?);
-            }
+            Next::Tokens(tokens) => run.demand_rows(tokens?),
             Next::Report(report) => run.complete(report?),
             Next::Place(Some(permit)) => run.start(permit).await?,
             // The engine is gone, and with it every use of the run.
-            Next::Place(None) => return Ok(()),
+            Next::Place(None) => return Ok(run.over()),
         }
     }
 }
 
 impl<M: StreamedModel> Run<'_, M> {
+    fn over(self) -> RunOver {
+        RunOver { quarantined: self.widths.quarantined() }
+    }
+
     fn is_over(&self) -> bool {
         match self.stage {
             Stage::Idle => self.core.is_over(),
@@ -239,7 +233,7 @@ impl<M: StreamedModel> Run<'_, M> {
     async fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
         let plan = self.links.plan.get();
         let Some(piece) = self.core.next_submission(1) else { return Ok(()) };
-        self.meter.spend(self.links.clock.now_us(), GapCause::Consumer);
+        self.links.gaps.spend(GapCause::Consumer);
         let (mut known, is_new) = match &piece {
             Submission::Prompt { .. } => (piece_of(self.begin, PieceKind::Prompt, Width::Off, 0), false),
             // A pass takes longer than all pipelines of a width.
@@ -247,16 +241,13 @@ impl<M: StreamedModel> Run<'_, M> {
                 // The plan may still be that of the request before.
                 let planned = self.begin.width.limit(plan.width);
                 let (width, is_new) = self.widths.whole(self.model, planned).await?;
-                let mut known = piece_of(self.begin, PieceKind::Window, width, *steps);
-                if width == plan.width {
-                    known.expected_tokens_per_s = plan.tokens_per_s;
-                }
-                (known, is_new)
+                (piece_of(self.begin, PieceKind::Window, width, *steps), is_new)
             }
         };
+        known.expect(&plan);
         known.submitted_us = self.links.clock.now_us();
-        self.meter.spend(known.submitted_us, GapCause::Compile);
-        known.gap = self.meter.take(false);
+        self.links.gaps.spend(GapCause::Compile);
+        known.gap = self.links.gaps.take(false);
         let width = known.width;
         self.starved_us = 0;
         let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers.is_some());
@@ -292,7 +283,7 @@ impl<M: StreamedModel> Run<'_, M> {
         piece.began_us = piece.submitted_us;
         piece.completed_us = self.links.clock.now_us();
         piece.starved_us = Some(self.starved_us);
-        *self.meter = GapMeter::new(piece.completed_us);
+        self.links.gaps.restart();
         if let Some(done) = self.core.complete(report, piece.elapsed_us()) {
             tell(done, piece, self.links, (is_new, permit));
         }

@@ -5,7 +5,6 @@
 //! cache gives other tokens than [`reference`].
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,7 +13,9 @@ use std::task::{Context, Poll};
 use fanlight_actors::backend::{Backend, BackendModel};
 pub use fanlight_actors::kit::yield_now;
 use fanlight_messages::control::{ControlBlock, StepRecord};
-use fanlight_messages::device::{AdapterFacts, RequestSetup, WindowReport};
+use fanlight_messages::device::{
+    AdapterFacts, Preparation, Purpose, Quarantined, RequestSetup, WindowReport,
+};
 use fanlight_messages::draft::{ORDERS, WIDTHS, Width};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
@@ -23,91 +24,10 @@ use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::random::Random;
 
 use crate::ring::PaperRing;
+pub use crate::state::{DeviceState, Fault, PIPELINES};
 
-/// What goes wrong, and at which submission, counted from 0 over the life of the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// The submission is refused when it is made.
-    Refuse,
-    /// The device is lost while it runs.
-    Lose,
-    /// It computes a value that is not a number.
-    Poison,
-}
-
-/// What tests look at and set.
-pub struct DeviceState {
-    /// Faults by submission.
-    pub faults: BTreeMap<u64, Fault>,
-    /// Of a thousand tokens, how many end a reply.
-    pub end_per_mille: u64,
-    /// Submissions made.
-    pub submissions: u64,
-    /// Windows among them.
-    pub windows: u64,
-    /// Submitted and not yet read.
-    pub in_flight: usize,
-    /// Most of them at once.
-    pub in_flight_max: usize,
-    /// Models that exist.
-    pub models: usize,
-    /// Most of them at once.
-    pub models_max: usize,
-    /// Uploaded rows by matrix and first row.
-    pub matrices: BTreeMap<(MatrixId, u64), Vec<u8>>,
-    /// Uploaded elements by vector and offset.
-    pub vectors: BTreeMap<(VectorId, u32), Vec<f32>>,
-    /// Bytes that a model may take; more are refused.
-    pub memory_bytes: u64,
-    /// Bytes of all buffers that exist, and most of them at once.
-    pub held_bytes: u64,
-    pub held_bytes_max: u64,
-    /// The device does not come back when it was lost.
-    pub is_gone: bool,
-    /// Times it was opened again.
-    pub reopened: u32,
-    /// Name of the adapter that comes back; empty for the same.
-    pub other_name: String,
-    /// It says that it is no processor.
-    pub is_gpu: bool,
-    /// Microseconds of a step.
-    pub step_us: u64,
-    /// Pipelines compiled so far, by rows of a width.
-    pub pipelines: BTreeMap<u32, u32>,
-    /// Widths of the windows submitted so far.
-    pub widths: Vec<Width>,
-}
-
-/// Pipelines that a width of the device of paper needs.
-pub const PIPELINES: u32 = 3;
-/// Microseconds that compiling one takes.
+/// Microseconds that compiling a pipeline takes.
 const COMPILE_US: u64 = 700;
-impl Default for DeviceState {
-    fn default() -> Self {
-        Self {
-            faults: BTreeMap::new(),
-            end_per_mille: 0,
-            submissions: 0,
-            windows: 0,
-            in_flight: 0,
-            in_flight_max: 0,
-            models: 0,
-            models_max: 0,
-            matrices: BTreeMap::new(),
-            vectors: BTreeMap::new(),
-            memory_bytes: u64::MAX,
-            held_bytes: 0,
-            held_bytes_max: 0,
-            is_gone: false,
-            reopened: 0,
-            other_name: String::new(),
-            is_gpu: false,
-            step_us: 1_000,
-            pipelines: BTreeMap::new(),
-            widths: Vec::new(),
-        }
-    }
-}
 
 /// The device.
 #[derive(Clone)]
@@ -313,8 +233,22 @@ impl PaperModel {
     }
 
     /// A prompt batch.
-    pub fn evaluate(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<Pending, DeviceError> {
-        self.submit(100 * tokens.len() as u64, false, |model, poisoned| {
+    pub fn evaluate(
+        &mut self,
+        base: u32,
+        tokens: &[u32],
+        choose: bool,
+        parts: u32,
+    ) -> Result<Pending, DeviceError> {
+        let cost_us = {
+            let mut state = self.backend.state.borrow_mut();
+            let is_wrong = state.wrong.contains(&Purpose::Prompts);
+            assert!(!is_wrong || tokens.len() == 1, "a batch of {} tokens would be wrong", tokens.len());
+            let cost_us = state.prompt_token_us * tokens.len() as u64;
+            state.part_us.push(cost_us / u64::from(parts));
+            cost_us
+        };
+        self.submit(cost_us, false, |model, poisoned| {
             let base_row = base as usize;
             model.cache[base_row..base_row + tokens.len()].copy_from_slice(tokens);
             model.control.committed = base;
@@ -325,13 +259,21 @@ impl PaperModel {
     }
 
     /// A window.
-    pub fn decode(&mut self, steps: u32, width: Width) -> Result<Pending, DeviceError> {
+    pub fn decode(&mut self, steps: u32, width: Width, parts: u32) -> Result<Pending, DeviceError> {
         let step_us = {
             let mut state = self.backend.state.borrow_mut();
             state.widths.push(width);
             let pipelines = state.pipelines.get(&width.rows()).copied().unwrap_or_default();
             assert!(width == Width::Off || pipelines == PIPELINES, "{width:?} was not prepared");
-            state.step_us
+            let is_wrong = width != Width::Off && state.wrong.contains(&Purpose::Tree(width.rows()));
+            assert!(!is_wrong, "a step of {width:?} would be wrong");
+            let step_us = state.step_us;
+            state.part_us.push(if steps == 1 {
+                step_us / u64::from(parts)
+            } else {
+                step_us * u64::from(steps)
+            });
+            step_us
         };
         self.submit(step_us * u64::from(steps), true, |model, poisoned| {
             for _ in 0..steps {
@@ -429,30 +371,33 @@ impl BackendModel for PaperModel {
         Ok(())
     }
 
-    async fn compile(&mut self, mut progress: impl FnMut(u64, u64)) -> Result<(), DeviceError> {
+    async fn compile(
+        &mut self,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Option<Quarantined>, DeviceError> {
         for done in 1..=3 {
             yield_now().await;
             progress(done, 3);
         }
-        Ok(())
+        Ok(self.backend.state.borrow().quarantined(Purpose::Prompts))
     }
 
-    async fn prepare(&mut self, width: Width, _: &Sampling) -> Result<(), DeviceError> {
-        while !self.prepare_next(width).await? {}
-        Ok(())
-    }
-
-    async fn prepare_next(&mut self, width: Width) -> Result<bool, DeviceError> {
+    async fn prepare_next(&mut self, width: Width) -> Result<Preparation, DeviceError> {
         yield_now().await;
         let mut state = self.backend.state.borrow_mut();
         let pipelines = state.pipelines.entry(width.rows()).or_default();
         if width == Width::Off || *pipelines == PIPELINES {
-            return Ok(true);
+            let found = state.quarantined(Purpose::Tree(width.rows())).filter(|_| width != Width::Off);
+            return Ok(found.map_or(Preparation::Done, Preparation::Refused));
         }
         *pipelines += 1;
         drop(state);
         self.backend.clock_us.set(self.backend.clock_us.get() + COMPILE_US);
-        Ok(false)
+        Ok(Preparation::Going)
+    }
+
+    async fn prepare_sampling(&mut self, _: &Sampling) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
@@ -471,16 +416,18 @@ impl BackendModel for PaperModel {
         base: u32,
         tokens: &[u32],
         choose: bool,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        self.evaluate(base, tokens, choose)
+        self.evaluate(base, tokens, choose, parts)
     }
 
     fn window(
         &mut self,
         steps: u32,
         width: Width,
+        parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        self.decode(steps, width)
+        self.decode(steps, width, parts)
     }
 
     type Streamed = Self;

@@ -160,8 +160,8 @@ impl StreamedModel for PaperModel {
         self.ring.next = 0;
         let work = self.ring.pass.take().expect("a pass that was started");
         Ok(Some(match work {
-            Work::Prompt { base, tokens, choose } => self.evaluate(base, &tokens, choose)?,
-            Work::Step(width) => self.decode(1, width)?,
+            Work::Prompt { base, tokens, choose } => self.evaluate(base, &tokens, choose, 1)?,
+            Work::Step(width) => self.decode(1, width, 1)?,
         }))
     }
 }

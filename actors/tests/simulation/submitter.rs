@@ -6,14 +6,14 @@ use std::rc::Rc;
 use fanlight_actors::controller::controller;
 use fanlight_actors::kit::{Addr, Capacities, Clock, Latch, World, stream};
 use fanlight_actors::pager::{InspectRequest, inspect};
-use fanlight_actors::submitter::{SubmitterLinks, SubmitterMail, submitter};
+use fanlight_actors::submitter::{Gaps, SubmitterLinks, SubmitterMail, submitter};
 use fanlight_actors::telemetry::TelemetryLink;
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::{Width, WidthPolicy};
+use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::controller::PlanChosen;
-use fanlight_messages::protocol::submitter::{BeginDecode, CreateModel, EndDecode, RunEvent, RunId};
+use fanlight_messages::protocol::submitter::{BeginDecode, CreateModel, EndDecode, RunEvent, RunId, RunOver};
 
 use crate::device::PaperBackend;
 use crate::rig::{model_file, sources};
@@ -22,11 +22,12 @@ const CAPACITIES: Capacities = Capacities { control: 2, inbox: 3 };
 
 fn start(world: &World, device: &PaperBackend) -> Addr<SubmitterMail> {
     let clock = Clock::simulated(Rc::new(Cell::new(0)));
-    let plan = Latch::new(PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0 });
+    let plan = Latch::new(PlanChosen::default());
     let links = SubmitterLinks {
         controller: world.spawn("controller", CAPACITIES, |mailbox| controller(mailbox, plan.clone())),
         telemetry: TelemetryLink::start(world, clock.clone()),
         plan,
+        gaps: Gaps::new(clock.clone()),
         clock,
     };
     world.spawn("submitter", CAPACITIES, |mailbox| submitter(mailbox, Rc::new(device.clone()), links))
@@ -65,7 +66,7 @@ fn an_end_that_overtakes_its_beginning_ends_that_run_and_no_later_one() {
         let (events, _unread) = stream::<RunEvent>(16);
         let run = submitter.start(begin(1), |asked| SubmitterMail::Begin(asked, events, None)).await.unwrap();
         let end = submitter.start(EndDecode { run: RunId(1) }, Into::into).await.unwrap();
-        assert_eq!((end.wait().await, run.wait().await), (Ok(()), Ok(Ok(()))));
+        assert_eq!((end.wait().await, run.wait().await), (Ok(()), Ok(Ok(RunOver::default()))));
         assert_eq!(device.state.borrow().submissions, 0);
 
         let (events, mut told) = stream(3);
@@ -78,7 +79,7 @@ fn an_end_that_overtakes_its_beginning_ends_that_run_and_no_later_one() {
             };
             tokens += report.tokens.len();
         }
-        assert_eq!((run.wait().await, tokens), (Ok(Ok(())), 9));
+        assert_eq!((run.wait().await, tokens), (Ok(Ok(RunOver::default())), 9));
     });
 }
 

@@ -1,5 +1,6 @@
 //! Windows of decode steps, plain and speculative, and the copies that tree steps leave to their successors.
 
+use fanlight_messages::device::PassWork;
 use fanlight_messages::draft::{DEPTH_MAX, Width};
 use fanlight_messages::plan::BufferOwner;
 
@@ -16,8 +17,11 @@ const END_OFFSET: u64 = 4 * 3;
 impl Runner {
     /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
     /// Submitted when called, so that the next window can follow before this one is read. The width must have
-    /// been prepared.
-    pub fn window(&mut self, steps: u32, width: Width) -> Result<PendingReport, GpuError> {
+    /// been prepared. A single step may be split into `parts`.
+    pub fn window(&mut self, steps: u32, width: Width, parts: u32) -> Result<PendingReport, GpuError> {
+        if steps == 1 && parts > 1 {
+            return self.pass_in_parts(PassWork::Step(width), parts);
+        }
         let first = self.committed.get();
         let growth = width.tokens_max();
         self.committed.submit(steps * growth);

@@ -452,7 +452,7 @@ pub(super) enum Product {
 
 /// Prompt batches up to this long run on one lane kernel, longer ones on the GEMM: two pipelines for all of
 /// them, since every pipeline costs compilation time on the visitor's first visit.
-const PROMPT_BUCKET: u32 = 8;
+pub(super) const PROMPT_BUCKET: u32 = 8;
 
 impl Product {
     /// For a prompt batch.

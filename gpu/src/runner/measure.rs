@@ -93,7 +93,7 @@ impl Runner {
         let windows = DECODE_TOKENS.min(room) / steps;
         let (mut pending, mut marks, mut dispatches) = (VecDeque::new(), Vec::new(), 0);
         for _ in 0..windows {
-            pending.push_back(self.window(steps, Width::Off)?);
+            pending.push_back(self.window(steps, Width::Off, 1)?);
             if pending.len() as u32 == in_flight
                 && let Some(oldest) = pending.pop_front()
             {
@@ -122,7 +122,7 @@ impl Runner {
         {
             self.begin(&self.endless())?;
             let start = Instant::now();
-            self.prefill(0, &ids, true)?.await?;
+            self.prefill(0, &ids, true, 1)?.await?;
             samples.push(start.elapsed().as_secs_f64() * 1e3);
         }
         Ok(median(samples.split_off(samples.len() - SAMPLES)))

@@ -2,6 +2,7 @@
 
 mod bound;
 mod buffers;
+mod check;
 mod choice;
 mod decode;
 mod encode;
@@ -22,7 +23,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD};
-use fanlight_messages::device::{RequestSetup, WindowReport};
+use fanlight_messages::device::{PassWork, Quarantined, RequestSetup, WindowReport};
 use fanlight_messages::draft::MEMORY_TOKENS;
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
@@ -36,6 +37,7 @@ pub use pass::PendingTokens;
 
 use bound::CommittedBound;
 use buffers::Buffers;
+use check::Checks;
 use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
@@ -47,7 +49,7 @@ use step::StepKernels;
 use upload::Uploads;
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, accept};
+use crate::kernels::Kernel;
 
 /// What uploads need, borrowed from a runner field by field.
 macro_rules! upload_target {
@@ -73,7 +75,7 @@ pub struct Runner {
     program: Rc<Program>,
     plan: Rc<GpuPlan>,
     buffers: Buffers,
-    pipelines: Pipelines,
+    pipelines: Rc<Pipelines>,
     resolved: HashMap<Kernel, Rc<Pipeline>>,
     body: Vec<Lowered>,
     /// The head on the last live row, and on every row.
@@ -82,6 +84,7 @@ pub struct Runner {
     logits: ValueId,
     step: StepKernels,
     uploads: Uploads,
+    checks: Checks,
     ring: Ring,
     /// The pass under way, where weights stream.
     pass: Option<Pass>,
@@ -101,7 +104,7 @@ impl Runner {
     /// [`GpuError::OutOfMemory`] names the buffer that did not fit; nothing stays allocated.
     pub async fn create(device: &Device, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<Self, GpuError> {
         let buffers = Buffers::create(device, &plan).await?;
-        let pipelines = Pipelines::new(device);
+        let pipelines = Rc::new(Pipelines::new(device));
         for (index, spec) in (0u32..).zip(&program.ropes) {
             let buffer = buffers.get(BufferOwner::Rope(RopeId(index)))?;
             let row_bytes = 8 * spec.inverse_frequencies.len() as u64;
@@ -163,6 +166,7 @@ impl Runner {
             logits,
             step,
             uploads,
+            checks: Checks::default(),
         })
     }
 
@@ -231,8 +235,12 @@ impl Runner {
         Ok(())
     }
 
-    /// Compiles what prompts and decoding need and waits for the uploads. `progress` hears (done, total).
-    pub async fn compile(&mut self, mut progress: impl FnMut(usize, usize)) -> Result<(), GpuError> {
+    /// Compiles what prompts and plain decoding need, waits for the uploads, and compares the two: what
+    /// prompts must not use is returned. `progress` hears (done, total).
+    pub async fn compile(
+        &mut self,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Option<Quarantined>, GpuError> {
         let mut kernels = vec![Kernel::Choose, Kernel::Accept];
         let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
         let prompts = [1, 2, self.plan.request.batch_tokens];
@@ -247,8 +255,9 @@ impl Runner {
             kernels.push(one.product.kernel(page, 1, one.packed_dot).0);
         }
         self.resolve(kernels, &mut progress).await?;
-        self.uploads.finish().await?;
-        self.device.health()
+        let quarantined = self.check_prompts().await?;
+        self.device.health()?;
+        Ok(quarantined)
     }
 
     fn batch(&self, tokens: u32, product: Product, rows: Rows, positions_max: u32) -> Batch {
@@ -293,23 +302,21 @@ impl Runner {
         Ok(())
     }
 
-    /// Submits a prompt batch at positions `base..`; with `choose`, the last row picks the first token of the
-    /// reply. Resolves when the control block has been read back.
-    pub fn prefill(&mut self, base: u32, tokens: &[u32], choose: bool) -> Result<PendingReport, GpuError> {
-        let batch = self.write_prompt(base, tokens)?;
-        self.submit(None, |runner, recorder| {
-            runner.forward(recorder, batch)?;
-            if !choose {
-                return Ok(());
-            }
-            let one = runner.batch(1, Product::Lane(1), Rows::Plain, 1);
-            recorder.multiply(&runner.head, one.product, one)?;
-            runner.step.commit(recorder, accept::Form::Prompt, 1)
-        })
+    /// Submits a prompt batch at positions `base..` in so many `parts`; with `choose`, the last row picks the
+    /// first token of the reply. Resolves when the control block has been read back.
+    pub fn prefill(
+        &mut self,
+        base: u32,
+        tokens: &[u32],
+        choose: bool,
+        parts: u32,
+    ) -> Result<PendingReport, GpuError> {
+        self.pass_in_parts(PassWork::Prompt { base, tokens, choose }, parts)
     }
 
     fn write_prompt(&mut self, base: u32, tokens: &[u32]) -> Result<Batch, GpuError> {
-        let limit = self.plan.request.batch_tokens as usize;
+        let is_alone = self.checks.forbid_prompts();
+        let limit = if is_alone { 1 } else { self.plan.request.batch_tokens as usize };
         if tokens.is_empty() || tokens.len() > limit {
             return Err(GpuError::BatchTooLarge { wanted: tokens.len(), limit });
         }
@@ -321,7 +328,8 @@ impl Runner {
         let history = self.buffers.get(BufferOwner::History)?;
         queue.write_buffer(history, 4 * u64::from(MEMORY_TOKENS + base), bytemuck::cast_slice(tokens));
         self.committed.reset(base + live);
-        Ok(self.batch(live, Product::for_prompt(live), Rows::Prompt, base + live))
+        let rows = if is_alone { Rows::Plain } else { Rows::Prompt };
+        Ok(self.batch(live, Product::for_prompt(live), rows, base + live))
     }
 
     /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for

@@ -134,13 +134,40 @@ impl Runner {
 
     /// Submits what can run of the pass: `None` when it waits for a page, else its report.
     pub fn continue_pass(&mut self) -> Result<Option<PendingReport>, GpuError> {
+        self.continue_by(usize::MAX)
+    }
+
+    /// Submits a whole pass in about so many submissions, split between ops, so that none keeps the device
+    /// for long.
+    pub(super) fn pass_in_parts(
+        &mut self,
+        work: PassWork<'_>,
+        parts: u32,
+    ) -> Result<PendingReport, GpuError> {
+        if self.plan.stream.is_some() {
+            let owner = "weights that stay: they come pass by pass".into();
+            return Err(GpuError::MissingBuffer { owner });
+        }
+        self.start_pass(work)?;
+        let ops = self.body.len().div_ceil(parts.max(1) as usize).max(1);
+        loop {
+            if let Some(report) = self.continue_by(ops)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// The same by `ops_max` ops of the body at most.
+    fn continue_by(&mut self, ops_max: usize) -> Result<Option<PendingReport>, GpuError> {
         self.device.health()?;
         let Some(mut pass) = self.pass.take() else {
             return Err(GpuError::MissingBuffer { owner: "a pass that could go on".into() });
         };
         let mut ring = std::mem::take(&mut self.ring);
-        let recorded = self
-            .record("part of a pass", |runner, recorder| runner.record_pass(recorder, &mut pass, &mut ring));
+        let end = pass.op.saturating_add(ops_max);
+        let recorded = self.record("part of a pass", |runner, recorder| {
+            runner.record_pass(recorder, &mut pass, &mut ring, end)
+        });
         self.ring = ring;
         let (encoder, is_whole, dispatches) = recorded?;
         pass.dispatches += dispatches;
@@ -155,12 +182,13 @@ impl Runner {
         Ok(None)
     }
 
-    /// Records as far as the weights are there; true at the end of the pass.
+    /// Records as far as the weights are there and to op `end` of the body; true at the end of the pass.
     fn record_pass(
         &self,
         recorder: &mut Recorder,
         pass: &mut Pass,
         ring: &mut Ring,
+        end: usize,
     ) -> Result<bool, GpuError> {
         match pass.start.take() {
             Some(Start::Copies) => self.copy_accepted(recorder)?,
@@ -168,6 +196,9 @@ impl Runner {
             None => {}
         }
         while let Some(op) = self.body.get(pass.op) {
+            if pass.op == end {
+                return Ok(false);
+            }
             match op {
                 Lowered::Multiply(pages) => {
                     if !pass.multiply(recorder, ring, pages, pass.batch)? {

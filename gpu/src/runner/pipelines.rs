@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Binding, Kernel};
+use crate::kernels::{Binding, Kernel, Shader};
 
 /// A compiled kernel and its bind group layout.
 #[derive(Debug)]
@@ -38,15 +38,20 @@ impl Pipelines {
         if let Some(pipeline) = self.compiled.borrow().get(&kernel) {
             return Ok(pipeline.clone());
         }
-        let pipeline = Rc::new(self.compile(kernel).await?);
+        let shader = kernel
+            .shader()
+            .map_err(|error| GpuError::Kernel { kernel: format!("{kernel:?}"), reason: error.to_string() })?;
+        self.keep(kernel, shader).await
+    }
+
+    /// Compiles a shader and keeps it as the pipeline of a kernel.
+    pub(crate) async fn keep(&self, kernel: Kernel, shader: Shader) -> Result<Rc<Pipeline>, GpuError> {
+        let pipeline = Rc::new(self.compile(shader).await?);
         self.compiled.borrow_mut().insert(kernel, pipeline.clone());
         Ok(pipeline)
     }
 
-    async fn compile(&self, kernel: Kernel) -> Result<Pipeline, GpuError> {
-        let shader = kernel
-            .shader()
-            .map_err(|error| GpuError::Kernel { kernel: format!("{kernel:?}"), reason: error.to_string() })?;
+    async fn compile(&self, shader: Shader) -> Result<Pipeline, GpuError> {
         let device = self.device.raw();
         let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
         let module = self.device.create_module(&shader);

@@ -1,6 +1,7 @@
 //! Pipelines that are compiled after a load: those of a width or of a way to choose tokens, when they are
 //! first wanted.
 
+use fanlight_messages::device::{Preparation, Quarantined};
 use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::sampling::Sampling;
 
@@ -11,26 +12,40 @@ use super::{GpuError, Runner};
 use crate::kernels::Kernel;
 
 impl Runner {
-    /// Compiles what steps of a width need, where that is new.
+    /// Compiles what steps of a width need, where that is new, and compares it with plain decoding: what is
+    /// returned must not be used.
     ///
     /// # Errors
     /// [`GpuError::BatchTooLarge`] for a width that is no bucket or has more rows than logits are kept.
-    pub async fn prepare(&mut self, width: Width) -> Result<(), GpuError> {
-        let kernels = self.width_kernels(width)?;
-        self.resolve(kernels, &mut |_, _| ()).await
+    pub async fn prepare(&mut self, width: Width) -> Result<Option<Quarantined>, GpuError> {
+        loop {
+            match self.prepare_next(width).await? {
+                Preparation::Going => {}
+                Preparation::Done => return Ok(None),
+                Preparation::Refused(quarantined) => return Ok(Some(quarantined)),
+            }
+        }
     }
 
-    /// Compiles one pipeline that steps of a width need; true when all of them exist.
+    /// Compiles one pipeline that steps of a width need, or compares them when all exist, where that is new.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare).
-    pub async fn prepare_next(&mut self, width: Width) -> Result<bool, GpuError> {
+    pub async fn prepare_next(&mut self, width: Width) -> Result<Preparation, GpuError> {
         let kernels = self.width_kernels(width)?;
-        let Some(kernel) = kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) else {
-            return Ok(true);
-        };
-        self.resolve(vec![kernel], &mut |_, _| ()).await?;
-        Ok(false)
+        if let Some(kernel) = kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) {
+            self.resolve(vec![kernel], &mut |_, _| ()).await?;
+            return Ok(Preparation::Going);
+        }
+        let Width::Nodes(nodes) = width else { return Ok(Preparation::Done) };
+        match self.checks.of_tree(nodes) {
+            Some(None) => Ok(Preparation::Done),
+            Some(Some(found)) => Ok(Preparation::Refused(found.clone())),
+            None => {
+                self.check_tree(nodes).await?;
+                Ok(Preparation::Going)
+            }
+        }
     }
 
     /// What steps of a width need beyond what a load compiles.

@@ -30,10 +30,24 @@ struct Shape {
     kv_format: KvFormat,
 }
 
-/// What is compared with one token after the other.
-const FORMS: [(Form, u32); 4] = [(Form::Split, 8), (Form::Tiled, 8), (Form::Tiled, 5), (Form::Tree, 8)];
-/// Query rows per workgroup where a tree's path is decoded.
-const PATH_QUERIES: u32 = 3;
+/// What is compared with one token after the other, and how many query rows a workgroup of either has.
+const FORMS: [Comparands; 4] = [
+    Comparands { plain_queries: 1, form: Form::Split, queries: 8 },
+    Comparands { plain_queries: 1, form: Form::Tiled, queries: 8 },
+    Comparands { plain_queries: 1, form: Form::Tiled, queries: 5 },
+    Comparands { plain_queries: 3, form: Form::Tree, queries: 8 },
+];
+
+/// A form of attention and how plain decoding is done that it is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Comparands {
+    /// Query rows per workgroup of plain decoding.
+    pub(super) plain_queries: u32,
+    /// The form.
+    pub(super) form: Form,
+    /// Its query rows per workgroup.
+    pub(super) queries: u32,
+}
 
 /// One form at one head shape, cache length and window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +56,7 @@ pub(super) struct Pair {
     base: u32,
     window: u32,
     soft_cap: f32,
-    form: (Form, u32),
+    comparands: Comparands,
 }
 
 /// See [`Comparison::Aspect`]. Head lengths need not meet every form, because they are but a bound of loops
@@ -63,13 +77,19 @@ pub(super) enum Aspect {
 
 /// Every pair of these head shapes, a shape's pairs together.
 pub(super) fn pairs(shapes: &[AttentionCase]) -> Vec<Pair> {
+    shapes.iter().flat_map(|shape| pairs_of(*shape, &BASES, &FORMS)).collect()
+}
+
+/// These forms at a head shape and these cache lengths, with a window and without.
+pub(super) fn pairs_of(shape: AttentionCase, bases: &[u32], forms: &[Comparands]) -> Vec<Pair> {
+    let (head_len, heads_per_kv, kv_format) = shape;
+    let shape = Shape { head_len, heads_per_kv, kv_format };
     let mut all = Vec::new();
-    for (head_len, heads_per_kv, kv_format) in shapes {
-        let shape = Shape { head_len: *head_len, heads_per_kv: *heads_per_kv, kv_format: *kv_format };
-        for base in BASES {
-            for (window, soft_cap) in WINDOWS {
-                all.extend(FORMS.map(|form| Pair { shape, base, window, soft_cap, form }));
-            }
+    for &base in bases {
+        for (window, soft_cap) in WINDOWS {
+            let pair =
+                |comparands: &Comparands| Pair { shape, base, window, soft_cap, comparands: *comparands };
+            all.extend(forms.iter().map(pair));
         }
     }
     all
@@ -89,9 +109,9 @@ impl Pair {
     fn verdict(&self, difference: Option<String>) -> Verdict {
         let Shape { head_len, heads_per_kv, kv_format } = self.shape;
         let (base, window) = (self.base, self.window);
-        let what = match self.form {
-            (Form::Tree, _) => "Tree".into(),
-            (form, queries) => format!("{form:?} ×{queries}"),
+        let what = match self.comparands {
+            Comparands { form: Form::Tree, .. } => "Tree".into(),
+            Comparands { form, queries, .. } => format!("{form:?} ×{queries}"),
         };
         let name =
             format!("head {head_len}×{heads_per_kv} {kv_format:?} at {base} window {window}, {what} = plain");
@@ -103,7 +123,7 @@ impl Comparison for Pair {
     type Aspect = Aspect;
 
     fn aspects(&self) -> Vec<Aspect> {
-        let (form, queries) = self.form;
+        let Comparands { form, queries, .. } = self.comparands;
         vec![
             Aspect::Head(self.shape.head_len),
             Aspect::Sharing(self.shape.heads_per_kv),
@@ -114,8 +134,7 @@ impl Comparison for Pair {
     }
 
     fn pipelines(&self) -> Vec<Kernel> {
-        let (form, queries) = self.form;
-        let plain_queries = if form == Form::Tree { PATH_QUERIES } else { 1 };
+        let Comparands { plain_queries, form, queries } = self.comparands;
         let attention = |form, queries| Kernel::Attention(self.shape.variant(form, queries));
         let fold = |form| Kernel::Fold(self.shape.fold(form));
         vec![attention(Form::Split, plain_queries), attention(form, queries), fold(Form::Split), fold(form)]
@@ -131,13 +150,14 @@ struct Rows {
 /// Compares these pairs, which are of one head shape.
 pub(super) async fn compare(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, GpuError> {
     let mut verdicts = Vec::new();
-    for pairs in pairs.chunk_by(|a, b| (a.base, a.window) == (b.base, b.window)) {
+    let group = |pair: &Pair| (pair.base, pair.window, pair.comparands.plain_queries);
+    for pairs in pairs.chunk_by(|a, b| group(a) == group(b)) {
         verdicts.extend(compare_at(lab, pairs).await?);
     }
     Ok(verdicts)
 }
 
-/// Compares these pairs, which are of one head shape, cache length and window.
+/// Compares these pairs, which are of one head shape, cache length and window and share their plain decoding.
 async fn compare_at(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, GpuError> {
     let Some(first) = pairs.first() else { return Ok(Vec::new()) };
     let (shape, step) = (first.shape, first.step());
@@ -147,20 +167,21 @@ async fn compare_at(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, GpuError>
     let rows = random_rows(&shape, step.base + step.tokens, &mut noise);
     let chain: Vec<u32> = (0..step.base + step.tokens).collect();
     let cache = lay_out(lab, &shape, &rows, &chain, &[]).await?;
-    let mut plain = Vec::new();
-    if pairs.iter().any(|pair| pair.form.0 != Form::Tree) {
-        for token in 0..step.tokens {
-            let one = Step { tokens: token + 1, ..step };
-            plain.extend(run(lab, &shape, &queries, &cache, one, (Form::Split, 1, token), None).await?);
+    let chained = pairs.iter().map(|pair| pair.comparands).find(|comparands| comparands.form != Form::Tree);
+    let plain = match chained {
+        Some(comparands) => {
+            let plain = Way::plain(comparands.plain_queries);
+            run_chain(lab, &shape, &queries, &cache, step, plain).await?
         }
-    }
+        None => Vec::new(),
+    };
     let mut verdicts = Vec::new();
     for pair in pairs {
-        let (form, queries_per_group) = pair.form;
-        verdicts.push(pair.verdict(if form == Form::Tree {
-            compare_tree(lab, &shape, &queries, &rows, step).await?
+        let way = Way::all(pair.comparands.form, pair.comparands.queries);
+        verdicts.push(pair.verdict(if pair.comparands.form == Form::Tree {
+            compare_tree(lab, &shape, &queries, &rows, step, pair.comparands).await?
         } else {
-            let got = run(lab, &shape, &queries, &cache, step, (form, queries_per_group, 0), None).await?;
+            let got = run(lab, &shape, &queries, &cache, step, way, None).await?;
             first_difference(&plain, &got, shape.query_len() as usize)
         }));
     }
@@ -195,6 +216,43 @@ struct Step {
     tokens: u32,
 }
 
+/// How attention is computed: which rows, in which form, by how many query rows a workgroup.
+#[derive(Clone, Copy)]
+struct Way {
+    form: Form,
+    queries: u32,
+    /// The only token that is computed; else all of them are.
+    only: Option<u32>,
+}
+
+impl Way {
+    fn all(form: Form, queries: u32) -> Self {
+        Self { form, queries, only: None }
+    }
+
+    /// Plain decoding of the first token.
+    fn plain(queries: u32) -> Self {
+        Self { form: Form::Split, queries, only: Some(0) }
+    }
+}
+
+/// Every token of the step by itself, the ones before it as they are.
+async fn run_chain(
+    lab: &Lab,
+    shape: &Shape,
+    queries: &LabBuffer,
+    cache: &(LabBuffer, LabBuffer),
+    step: Step,
+    way: Way,
+) -> Result<Vec<u32>, GpuError> {
+    let mut plain = Vec::new();
+    for token in 0..step.tokens {
+        let (one, way) = (Step { tokens: token + 1, ..step }, Way { only: Some(token), ..way });
+        plain.extend(run(lab, shape, queries, cache, one, way, None).await?);
+    }
+    Ok(plain)
+}
+
 /// The tree in one dispatch against each of its paths decoded plainly.
 async fn compare_tree(
     lab: &Lab,
@@ -202,6 +260,7 @@ async fn compare_tree(
     queries: &LabBuffer,
     rows: &Rows,
     step: Step,
+    comparands: Comparands,
 ) -> Result<Option<String>, GpuError> {
     let mut ancestors = Vec::new();
     let mut expected = Vec::new();
@@ -213,18 +272,9 @@ async fn compare_tree(
         let cache = lay_out(lab, shape, rows, &order, &[]).await?;
         let depth = path.len() as u32 - 1;
         let at = Step { base: step.base + depth, tokens: 1, ..step };
-        expected.extend(
-            run(
-                lab,
-                shape,
-                &row_of(lab, shape, queries, node).await?,
-                &cache,
-                at,
-                (Form::Split, PATH_QUERIES, 0),
-                None,
-            )
-            .await?,
-        );
+        let query = row_of(lab, shape, queries, node).await?;
+        let plain = Way::plain(comparands.plain_queries);
+        expected.extend(run(lab, shape, &query, &cache, at, plain, None).await?);
         let mut row = vec![0; ANCESTOR_STRIDE as usize];
         row[..path.len()].copy_from_slice(&path);
         row[ANCESTOR_STRIDE as usize - 1] = depth;
@@ -235,7 +285,8 @@ async fn compare_tree(
     let cached: Vec<u32> = (0..=step.base).collect();
     let cache = lay_out(lab, shape, rows, &cached, &tree).await?;
     let ancestors = lab.words(&ancestors).await?;
-    let got = run(lab, shape, queries, &cache, step, (Form::Tree, 8, 0), Some(&ancestors)).await?;
+    let way = Way::all(Form::Tree, comparands.queries);
+    let got = run(lab, shape, queries, &cache, step, way, Some(&ancestors)).await?;
     Ok(first_difference(&expected, &got, shape.query_len() as usize))
 }
 
@@ -264,7 +315,12 @@ fn random_rows(shape: &Shape, positions: u32, noise: &mut Noise) -> Rows {
         }
         KvFormat::F32 => noise.unit().to_bits(),
     };
-    Rows { keys: (0..words).map(|_| word()).collect(), values: (0..words).map(|_| word()).collect() }
+    let keys = (0..words).map(|_| word()).collect();
+    // The last elements of every row are -0: what has no magnitude must not differ in its sign.
+    let row_words = shape.row_words() as usize;
+    let zero = if shape.kv_format == KvFormat::F16 { 0x8000_8000 } else { 0x8000_0000 };
+    let value = |at: usize| if (at + 1).is_multiple_of(row_words) { zero } else { word() };
+    Rows { keys, values: (0..words).map(value).collect() }
 }
 
 /// A cache whose row `i` is position `order[i]` of `rows`, and whose tree row `j` is position `tree[j]`.
@@ -295,21 +351,19 @@ async fn lay_out(
     Ok((lab.words(&keys).await?, lab.words(&values).await?))
 }
 
-/// Attention and fold of `step.tokens` rows; for a single-token form, only row `only`. Gives `[tokens,
-/// query_len]` bits.
+/// Attention and fold of `step.tokens` rows, or of the only one. Gives `[tokens, query_len]` bits.
 async fn run(
     lab: &Lab,
     shape: &Shape,
     queries: &LabBuffer,
     cache: &(LabBuffer, LabBuffer),
     step: Step,
-    (form, queries_per_group, only): (Form, u32, u32),
+    Way { form, queries: queries_per_group, only }: Way,
     ancestors: Option<&LabBuffer>,
 ) -> Result<Vec<u32>, GpuError> {
     let query_heads = shape.heads_per_kv * KV_HEADS;
     let chunk_count = if form == Form::Tiled { 1 } else { CACHE_ROWS / 64 };
-    let alone = queries_per_group == 1;
-    let (first_node, count) = if alone { (only, 1) } else { (0, step.tokens) };
+    let (first_node, count) = only.map_or((0, step.tokens), |only| (only, 1));
     let params = Params {
         query_heads,
         kv_heads: KV_HEADS,
@@ -329,7 +383,7 @@ async fn run(
         bindings.push((3, ancestors));
     }
     let groups = variant.groups(KV_HEADS, CACHE_ROWS / 64, count * shape.heads_per_kv);
-    lab.run(Kernel::Attention(variant), &bindings, params, groups).await?;
+    lab.start(Kernel::Attention(variant), &bindings, params, groups).await?;
     let fold = shape.fold(form);
     let fold_params = fold::Params {
         len: shape.query_len(),
@@ -348,7 +402,7 @@ async fn run(
     if let Some(ancestors) = ancestors {
         bindings.push((1, ancestors));
     }
-    lab.run(Kernel::Fold(fold), &bindings, fold_params, fold.groups(count)).await?;
+    lab.start(Kernel::Fold(fold), &bindings, fold_params, fold.groups(count)).await?;
     let all = lab.read(&values, blocks * 32).await?;
     Ok(all[first_node as usize * fold.layout.padded_blocks() as usize * 32..].to_vec())
 }

@@ -2,6 +2,7 @@
 
 use fanlight_messages::TensorType;
 use fanlight_messages::layout::{BLOCK_LEN, PagePlanes, ResidentFormat, SlabLayout};
+use fanlight_messages::limits::CHECK_TOKENS;
 
 use super::blocks::random_blocks;
 use super::cover::Comparison;
@@ -10,10 +11,13 @@ use crate::device::GpuError;
 use crate::kernels::{Kernel, gemm, matrix, repack};
 use crate::lab::{Lab, LabBuffer, Noise};
 
-/// Rows: two tiles of every tuning and a tail.
-const ROWS: u64 = 70;
+/// Rows: two tiles of every tuning and a tail. Rows know nothing of each other, so that fewer prove as much
+/// where memory is short.
+const ROWS_MAX: u64 = 70;
 /// Tokens: the largest bucket and a GEMM tail.
-const TOKENS: u32 = 45;
+const TOKENS: u32 = CHECK_TOKENS;
+/// The token whose activations are zeros; every lane kernel and the GEMM meet it.
+const ZERO_TOKEN: u32 = 1;
 /// Most tokens of the lane kernel for which threads keep four rows.
 const FEW_TOKENS: u32 = 8;
 /// Tokens of the lane kernel that is also compared without the packed dot product.
@@ -82,6 +86,16 @@ pub(super) fn pairs(cases: &[MatrixCase], packed_dot: bool) -> Vec<Pair> {
 }
 
 impl Pair {
+    /// The lane kernel of so many tokens.
+    pub(super) fn lane(case: MatrixCase, tokens: u32, packed_dot: bool) -> Self {
+        Self { case, form: Form::Lane(tokens), packed_dot }
+    }
+
+    /// The prompt kernel.
+    pub(super) fn gemm(case: MatrixCase, packed_dot: bool) -> Self {
+        Self { case, form: Form::Gemm, packed_dot }
+    }
+
     fn layout(&self) -> SlabLayout {
         SlabLayout::for_columns(self.case.1)
     }
@@ -90,20 +104,20 @@ impl Pair {
         ResidentFormat::of(self.case.0)
     }
 
-    fn lane(&self, tokens: u32, packed_dot: bool) -> matrix::Variant {
+    fn variant(&self, tokens: u32, packed_dot: bool) -> matrix::Variant {
         matrix::Variant::tuned(self.format(), self.layout(), tokens, packed_dot)
     }
 
     /// The lane kernel of one token.
     fn plain(&self) -> matrix::Variant {
-        self.lane(1, self.packed_dot)
+        self.variant(1, self.packed_dot)
     }
 
-    /// The kernel to be proved, its groups, and the tokens it is given.
-    fn kernel(&self) -> (Kernel, [u32; 3], u32) {
+    /// The kernel to be proved, its groups for `rows`, and the tokens it is given.
+    fn kernel(&self, rows: u64) -> (Kernel, [u32; 3], u32) {
         let lane = |tokens, packed_dot| {
-            let variant = self.lane(tokens, packed_dot);
-            (Kernel::Matrix(variant), variant.groups(ROWS), tokens)
+            let variant = self.variant(tokens, packed_dot);
+            (Kernel::Matrix(variant), variant.groups(rows), tokens)
         };
         match self.form {
             Form::Lane(tokens) => lane(tokens, self.packed_dot),
@@ -111,12 +125,12 @@ impl Pair {
             Form::Gemm => {
                 let (format, layout) = (self.format(), self.layout());
                 let variant = gemm::Variant { format, layout, packed_dot: self.packed_dot };
-                (Kernel::Gemm(variant), variant.groups(ROWS, TOKENS), TOKENS)
+                (Kernel::Gemm(variant), variant.groups(rows, TOKENS), TOKENS)
             }
         }
     }
 
-    fn verdict(&self, expected: &[u32], got: &[u32]) -> Verdict {
+    fn verdict(&self, expected: &[u32], got: &[u32], rows: u64) -> Verdict {
         let (tensor_type, columns) = self.case;
         let what = match self.form {
             Form::Lane(tokens) => format!("lane ×{tokens}"),
@@ -125,7 +139,7 @@ impl Pair {
         };
         Verdict {
             name: format!("{tensor_type} {columns} columns, {what} = lane ×1"),
-            difference: first_difference(&expected[..got.len().min(expected.len())], got, ROWS as usize),
+            difference: first_difference(&expected[..got.len().min(expected.len())], got, rows as usize),
         }
     }
 }
@@ -160,7 +174,7 @@ impl Comparison for Pair {
 
     fn pipelines(&self) -> Vec<Kernel> {
         let repack = repack::Variant { tensor_type: self.case.0, layout: self.layout() };
-        vec![Kernel::Repack(repack), Kernel::Matrix(self.plain()), self.kernel().0]
+        vec![Kernel::Repack(repack), Kernel::Matrix(self.plain()), self.kernel(ROWS_MAX).0]
     }
 }
 
@@ -169,22 +183,26 @@ pub(super) async fn compare(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, G
     let Some(first) = pairs.first() else { return Ok(Vec::new()) };
     let (tensor_type, layout) = (first.case.0, first.layout());
     let mut noise = Noise::new(u64::from(layout.blocks) << 8 | u64::from(tensor_type.ggml_id()));
-    let planes = repack_random(lab, tensor_type, layout, &mut noise).await?;
+    let rows = rows_within(lab.bytes_left(), tensor_type, layout);
+    let planes = repack_random(lab, tensor_type, layout, rows, &mut noise).await?;
     let inputs = random_inputs(lab, tensor_type.is_float(), layout, &mut noise).await?;
-    let plain = first.plain();
-    let mut expected = Vec::new();
-    for token in 0..TOKENS {
-        // `last_only` reads the last live token: one token at a time.
-        let groups = plain.groups(ROWS);
-        expected.extend(product(lab, Kernel::Matrix(plain), &planes, &inputs, (token + 1, 1), groups).await?);
-    }
+    let bench = Bench { lab, rows, planes, inputs, control: lab.words(&control(0)).await? };
+    let expected = bench.plain(first.plain()).await?;
     let mut verdicts = Vec::new();
     for pair in pairs {
-        let (kernel, groups, tokens) = pair.kernel();
-        let got = product(lab, kernel, &planes, &inputs, (tokens, tokens), groups).await?;
-        verdicts.push(pair.verdict(&expected, &got));
+        let (kernel, groups, tokens) = pair.kernel(rows);
+        let got = bench.product(kernel, tokens, groups).await?;
+        verdicts.push(pair.verdict(&expected, &got, rows));
     }
     Ok(verdicts)
+}
+
+/// Rows whose file bytes, those as the queue keeps them, and planes take a quarter of the memory at most.
+fn rows_within(bytes: u64, tensor_type: TensorType, layout: SlabLayout) -> u64 {
+    let columns = layout.blocks * BLOCK_LEN;
+    let file_bytes = tensor_type.row_bytes(u64::from(columns)).unwrap_or(0);
+    let resident_bytes = PagePlanes::new(ResidentFormat::of(tensor_type), 1, columns).total_bytes;
+    (bytes / 4 / (2 * file_bytes + 2 * resident_bytes).max(1)).clamp(1, ROWS_MAX)
 }
 
 /// Random rows through the repack kernel: the planes at bindings 0..4.
@@ -192,14 +210,15 @@ async fn repack_random(
     lab: &Lab,
     tensor_type: TensorType,
     layout: SlabLayout,
+    rows: u64,
     noise: &mut Noise,
 ) -> Result<Vec<(u32, LabBuffer)>, GpuError> {
-    let columns = layout.blocks * 32;
-    let blocks = ROWS * u64::from(columns) / tensor_type.block_len();
+    let columns = layout.blocks * BLOCK_LEN;
+    let blocks = rows * u64::from(columns) / tensor_type.block_len();
     let mut bytes = random_blocks(tensor_type, blocks as usize, noise);
     bytes.resize(bytes.len().next_multiple_of(4) + 4, 0);
     let landing = lab.words(&bytemuck::pod_collect_to_vec::<u8, u32>(&bytes)).await?;
-    let sizes = PagePlanes::new(ResidentFormat::of(tensor_type), ROWS, columns);
+    let sizes = PagePlanes::new(ResidentFormat::of(tensor_type), rows, columns);
     let mut planes = Vec::new();
     for (number, range) in (0u32..).zip([sizes.codes, sizes.high, sizes.scales, sizes.supers]) {
         if range.len_bytes > 0 {
@@ -208,7 +227,7 @@ async fn repack_random(
     }
     let variant = repack::Variant { tensor_type, layout };
     let params = repack::Params {
-        rows: ROWS as u32,
+        rows: rows as u32,
         landing_row: 0,
         first_row: 0,
         row_bytes: tensor_type.row_bytes(u64::from(columns)).unwrap_or(0) as u32,
@@ -216,7 +235,7 @@ async fn repack_random(
     };
     let mut bindings: Vec<(u32, &LabBuffer)> = planes.iter().map(|(number, b)| (number + 1, b)).collect();
     bindings.push((0, &landing));
-    lab.run(Kernel::Repack(variant), &bindings, params, variant.groups(ROWS)).await?;
+    lab.run(Kernel::Repack(variant), &bindings, params, variant.groups(rows)).await?;
     Ok(planes)
 }
 
@@ -229,18 +248,22 @@ async fn random_inputs(
 ) -> Result<Vec<(u32, LabBuffer)>, GpuError> {
     let padded = layout.padded_blocks();
     let (mut codes, mut meta, mut values) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..TOKENS {
+    for token in 0..TOKENS {
         for position in 0..padded {
             let block = (position % layout.slabs) * layout.blocks_per_slab + position / layout.slabs;
-            let live = block < layout.blocks;
+            // One token is all zeros: what has no magnitude must not differ in its sign.
+            let live = block < layout.blocks && token != ZERO_TOKEN;
+            if is_float {
+                values.extend((0..BLOCK_LEN).map(|_| if live { noise.unit() } else { 0.0 }));
+                continue;
+            }
             let q: Vec<i8> =
-                (0..32).map(|_| if live { (noise.bits() % 255) as u8 as i8 } else { 0 }).collect();
+                (0..BLOCK_LEN).map(|_| if live { (noise.bits() % 255) as u8 as i8 } else { 0 }).collect();
             let sum = |half: &[i8]| half.iter().map(|q| i32::from(*q)).sum::<i32>() as u32;
             codes.extend(bytemuck::cast_slice::<i8, u8>(&q));
             let dx = if live { noise.unit().abs() * 0.02 } else { 0.0 };
             meta.push(dx.to_bits());
             meta.push((sum(&q[..16]) & 0xffff) | (sum(&q[16..]) << 16));
-            values.extend((0..32).map(|_| if live { noise.unit() } else { 0.0 }));
         }
     }
     if is_float {
@@ -250,25 +273,57 @@ async fn random_inputs(
     Ok(vec![(4, codes), (5, lab.words(&meta).await?)])
 }
 
-/// `[tokens, ROWS]` bits; `live` in the control block, `tokens` rows read.
-async fn product(
-    lab: &Lab,
-    kernel: Kernel,
-    planes: &[(u32, LabBuffer)],
-    inputs: &[(u32, LabBuffer)],
-    (live, tokens): (u32, u32),
-    groups: [u32; 3],
-) -> Result<Vec<u32>, GpuError> {
-    let output = lab.zeros((tokens as usize) * ROWS as usize).await?;
-    let control = lab.words(&[0, live, 4096, 0, 0, 0, 0, 0, 0]).await?;
-    let params = matrix::Params {
-        rows: ROWS as u32,
-        output_len: ROWS as u32,
-        output_offset: 0,
-        last_only: u32::from(tokens == 1),
-    };
-    let mut bindings: Vec<(u32, &LabBuffer)> = planes.iter().chain(inputs).map(|(n, b)| (*n, b)).collect();
-    bindings.extend([(6, &output), (7, &control)]);
-    lab.run(kernel, &bindings, params, groups).await?;
-    lab.read(&output, tokens as usize * ROWS as usize).await
+/// A control block with so many live rows.
+fn control(live: u32) -> [u32; 9] {
+    [0, live, 4096, 0, 0, 0, 0, 0, 0]
+}
+
+/// Weights and inputs, laid out.
+struct Bench<'a> {
+    lab: &'a Lab,
+    rows: u64,
+    planes: Vec<(u32, LabBuffer)>,
+    inputs: Vec<(u32, LabBuffer)>,
+    control: LabBuffer,
+}
+
+impl Bench<'_> {
+    /// `[TOKENS, rows]` bits, a token at a time.
+    async fn plain(&self, variant: matrix::Variant) -> Result<Vec<u32>, GpuError> {
+        let output = self.lab.zeros(TOKENS as usize * self.rows as usize).await?;
+        for token in 0..TOKENS {
+            // `last_only` reads the last live token.
+            let place = matrix::Params { output_offset: token * self.rows as u32, ..self.params(true) };
+            let groups = variant.groups(self.rows);
+            self.start(Kernel::Matrix(variant), &output, token + 1, place, groups).await?;
+        }
+        self.lab.read(&output, TOKENS as usize * self.rows as usize).await
+    }
+
+    /// `[tokens, rows]` bits in one dispatch.
+    async fn product(&self, kernel: Kernel, tokens: u32, groups: [u32; 3]) -> Result<Vec<u32>, GpuError> {
+        let len = tokens as usize * self.rows as usize;
+        let output = self.lab.zeros(len).await?;
+        self.start(kernel, &output, tokens, self.params(false), groups).await?;
+        self.lab.read(&output, len).await
+    }
+
+    fn params(&self, last_only: bool) -> matrix::Params {
+        let rows = self.rows as u32;
+        matrix::Params { rows, output_len: rows, output_offset: 0, last_only: u32::from(last_only) }
+    }
+
+    async fn start(
+        &self,
+        kernel: Kernel,
+        output: &LabBuffer,
+        live: u32,
+        params: matrix::Params,
+        groups: [u32; 3],
+    ) -> Result<(), GpuError> {
+        self.lab.write(&self.control, &control(live));
+        let placed = self.planes.iter().chain(&self.inputs).map(|(number, buffer)| (*number, buffer));
+        let bindings: Vec<_> = placed.chain([(6, output), (7, &self.control)]).collect();
+        self.lab.start(kernel, &bindings, params, groups).await.map(|_| ())
+    }
 }

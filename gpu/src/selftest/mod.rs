@@ -8,6 +8,7 @@
 mod attention;
 mod blocks;
 mod cover;
+mod load;
 mod matrix;
 
 use fanlight_messages::TensorType;
@@ -15,6 +16,7 @@ use fanlight_messages::plan::KvFormat;
 use fanlight_messages::program::Program;
 
 use self::cover::{Comparison, cover};
+pub(crate) use self::load::{Checked, differing};
 use crate::device::{Device, GpuError};
 use crate::lab::Lab;
 
@@ -116,18 +118,27 @@ pub async fn run(
 ) -> Result<Vec<Verdict>, GpuError> {
     let lab = Lab::new(device);
     let matrices = plan.matrix_pairs(device.facts().has_packed_dot);
+    compare(&lab, &matrices, &plan.attention_pairs(), &mut progress).await
+}
+
+/// Makes these comparisons; those of a case follow each other.
+async fn compare(
+    lab: &Lab,
+    matrices: &[matrix::Pair],
+    attention: &[attention::Pair],
+    progress: &mut impl FnMut(usize, usize),
+) -> Result<Vec<Verdict>, GpuError> {
     let matrices: Vec<_> = matrices.chunk_by(|a, b| a.case == b.case).collect();
-    let attention = plan.attention_pairs();
     let attention: Vec<_> = attention.chunk_by(|a, b| a.case() == b.case()).collect();
     let total = matrices.len() + attention.len();
     let mut verdicts = Vec::new();
     for (done, pairs) in matrices.iter().enumerate() {
         progress(done, total);
-        verdicts.extend(matrix::compare(&lab, pairs).await?);
+        verdicts.extend(matrix::compare(lab, pairs).await?);
     }
     for (done, pairs) in attention.iter().enumerate() {
         progress(matrices.len() + done, total);
-        verdicts.extend(attention::compare(&lab, pairs).await?);
+        verdicts.extend(attention::compare(lab, pairs).await?);
     }
     progress(total, total);
     Ok(verdicts)

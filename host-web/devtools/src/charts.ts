@@ -50,7 +50,7 @@ function seriesOf(look: SeriesLook, palette: Palette): uPlot.Series {
   return {
     label,
     scale,
-    width: drawn === "bars" ? 0 : 1.75,
+    width: drawn === "bars" ? 0 : drawn === "steps" ? 1 : 1.75,
     stroke: () => palette(colour),
     points: { show: drawn === "points", size: 7, fill: () => palette(colour) },
     spanGaps: false,
@@ -73,12 +73,9 @@ function axis(palette: Palette, text: (value: number) => string, more: Partial<u
   };
 }
 
-/** What a picture says before it has come into view, and so has not been drawn. */
-export const UNDRAWN = "drawn once it is in view";
-
 /** A chart in a box that it fills. */
 export class Chart {
-  readonly element = h("div", { class: "chart", role: "img", "aria-label": UNDRAWN });
+  readonly element = h("div", { class: "chart", role: "img", "aria-label": "Not drawn yet" });
   private readonly plot: uPlot;
   private readonly resized: ResizeObserver;
 

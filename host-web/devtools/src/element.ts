@@ -1,8 +1,7 @@
 // <fanlight-telemetry>: shows where the milliseconds and bytes of an engine go, live or from a recording.
 
 import type { Card } from "./card.js";
-import { h, mark, say } from "./dom.js";
-import { time } from "./format.js";
+import { h } from "./dom.js";
 import { FrameMeter } from "./frames.js";
 import { FILE_BYTES_MAX, Recording, RecordingError } from "./recording.js";
 import { reportOf } from "./report.js";
@@ -18,14 +17,12 @@ import {
   SpentCard,
   TimelineCard,
 } from "./time_cards.js";
+import { Toolbar, type Controls } from "./toolbar.js";
 import { traceFile } from "./trace.js";
 import { viewOf } from "./view.js";
 
 /** Snapshots per second: as many as the engine gives. */
 const HZ = 10;
-/** Spans that can be shown, seconds. */
-const SPANS_S = [1, 5, 15, 60];
-
 export class FanlightTelemetry extends HTMLElement {
   private from: TelemetrySource | null = null;
   private end: (() => void) | null = null;
@@ -115,7 +112,7 @@ export class FanlightTelemetry extends HTMLElement {
   }
 
   /** What the controls do. */
-  readonly controls = {
+  readonly controls: Controls = {
     pause: () => {
       this.momentUs = this.momentUs === null ? (this.recording.last?.nowUs ?? null) : null;
       this.render();
@@ -197,13 +194,13 @@ function build(host: FanlightTelemetry): Built {
   root.adoptedStyleSheets = [sheet];
   root.replaceChildren();
   const colours = new Colours(root);
-  const bar = toolbar(host);
+  const bar = new Toolbar(host.controls);
   const tiles = new Tiles();
   const timeline = new TimelineCard(colours.get);
   const stacks: Card[][] = [
-    [new SpentCard(), new FirstTokenCard(), new FramesCard(colours.get)],
+    [new SpentCard(), new FirstTokenCard(), new FramesCard(colours.get), new ActorsCard()],
     [new SpeedCard(colours.get), new CurveCard(colours.get), new DraftCard(colours.get)],
-    [new LedgerCard(), new PagesCard(), new ActorsCard(), new AdapterCard()],
+    [new LedgerCard(), new PagesCard(), new AdapterCard()],
   ];
   const cards = [timeline, ...stacks.flat()];
   const columns = stacks.map((stack) => h("div", { class: "stack" }, ...stack.map(({ element }) => element)));
@@ -223,7 +220,7 @@ function build(host: FanlightTelemetry): Built {
   });
   for (const { element } of cards) watcher.observe(element);
   return {
-    mode: bar.mode,
+    mode: (...what) => bar.mode(...what),
     show: (view, recording, momentUs) => {
       tiles.element.hidden = grid.hidden = view === null;
       empty.hidden = view !== null;
@@ -239,109 +236,6 @@ function build(host: FanlightTelemetry): Built {
     destroy: () => {
       watcher.disconnect();
       for (const card of cards) card.destroy();
-    },
-  };
-}
-
-/** The controls: what is shown, exports, the report. */
-function toolbar({ controls }: FanlightTelemetry) {
-  const mode = h("span", { class: "mode", role: "status" });
-  const button = (text: string, act: () => void) => {
-    const element = h("button", { type: "button" }, text);
-    element.addEventListener("click", act);
-    return element;
-  };
-  const note = h("p", { class: "note bad", role: "alert" });
-  note.hidden = true;
-  const pause = button("Pause", controls.pause);
-  const live = button("Back to live", controls.goLive);
-  const file = h("input", { type: "file", accept: ".json,application/json", "aria-label": "A recording" });
-  file.hidden = true;
-  file.addEventListener("change", () => {
-    const picked = file.files?.[0];
-    if (!picked) return;
-    note.hidden = true;
-    controls
-      .importFile(picked)
-      .catch((error: unknown) => {
-        say(note, error instanceof Error ? error.message : String(error));
-        note.hidden = false;
-      })
-      .finally(() => {
-        file.value = "";
-      });
-  });
-  const span = h("select", { "aria-label": "Time shown" });
-  span.append(...SPANS_S.map((seconds) => h("option", { value: String(seconds) }, `last ${seconds} s`)));
-  span.value = "15";
-  span.addEventListener("change", () => controls.span(Number(span.value)));
-  const text = h("textarea", { readonly: "", "aria-label": "Report" });
-  const copied = h("span", { role: "status" });
-  const copy = button("Copy", () => {
-    navigator.clipboard.writeText(text.value).then(
-      () => say(copied, "copied"),
-      () => {
-        text.select();
-        say(copied, "press Ctrl-C: the browser does not let this page copy");
-      },
-    );
-  });
-  const hint = "Numbers only: no prompt, no output, no names of files or of the model.";
-  const report = h("section", { class: "card", "aria-label": "Bug report" }, h("p", {}, hint), text);
-  const close = button("Close", () => {
-    report.hidden = true;
-  });
-  report.append(h("div", { class: "row" }, copy, close, copied));
-  report.hidden = true;
-  const ask = button("Bug report", () => {
-    text.value = controls.report();
-    say(copied, "");
-    report.hidden = false;
-    text.focus();
-  });
-  const head = h(
-    "header",
-    {},
-    h("h2", {}, "Telemetry"),
-    mode,
-    span,
-    pause,
-    live,
-    button("Export", controls.exportRecording),
-    button("Export trace", controls.exportTrace),
-    button("Import", () => file.click()),
-    ask,
-    // What the page that shows the panel adds, such as a way to close it.
-    h("slot", { name: "actions" }),
-    file,
-  );
-  const slider = h("input", { type: "range", "aria-label": "Moment", step: "any" });
-  slider.addEventListener("input", () => controls.scrub(slider.valueAsNumber));
-  const at = h("output");
-  const scrub = h("div", { class: "scrub" }, slider, at);
-  return {
-    elements: [head, note, report, scrub],
-    mode: (isImported: boolean, hasSource: boolean, isPaused: boolean) => {
-      const live_ = !isImported && hasSource && !isPaused;
-      mode.classList.toggle("live", live_);
-      const following = !hasSource ? "no engine" : isPaused ? "paused" : "live, 10 a second";
-      say(mode, isImported ? "recording" : following);
-      say(pause, isPaused ? "Resume" : "Pause");
-      pause.hidden = isImported;
-      live.hidden = !isImported;
-      // Live there is nothing to choose from.
-      scrub.hidden = !isImported && !isPaused;
-    },
-    show: (recording: Recording, momentUs: number | null) => {
-      if (scrub.hidden) return;
-      const [first, last] = [recording.states[0]?.nowUs ?? 0, recording.last?.nowUs ?? 0];
-      mark(slider, "min", String(first));
-      mark(slider, "max", String(last));
-      slider.value = String(momentUs ?? last);
-      const before = Math.max(0, last - (momentUs ?? last));
-      const text = before < 1 ? "the end" : `${time(before)} before the end`;
-      say(at, text);
-      mark(slider, "aria-valuetext", text);
     },
   };
 }

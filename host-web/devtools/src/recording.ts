@@ -230,6 +230,10 @@ function checkedState(state: Fields): State {
     }
     for (const lane of ["control", "inbox"]) counts(actor, LANE, lane);
   }
+  for (const found of list(state, "quarantined", 16)) {
+    count(found, "nodes");
+    if (typeof found["evidence"] !== "string") fail("a quarantined pipeline has no evidence");
+  }
   if (state["phases"] !== undefined) counts(state, PHASES, "phases");
   if (state["model"] !== undefined) checkModel(state["model"]);
   const adapter = state["adapter"];

@@ -4,7 +4,7 @@
 import { number, share, size, time, whole } from "./format.js";
 import type { Recording } from "./recording.js";
 import { viewOf } from "./view.js";
-import { CAUSES, OWNERS, PHASES, WIDTHS } from "./words.js";
+import { CAUSES, OWNERS, PHASES, quarantinedName, WIDTHS } from "./words.js";
 
 /** Microseconds that the report looks back. */
 const SPAN_US = 60e6;
@@ -25,6 +25,9 @@ export function reportOf(recording: Recording, agent: string): string {
     add("processor in place of a GPU", adapter.isSoftware ? "yes" : "no");
     add("largest binding", size(adapter.bindingBytesMax));
     add("int8 dot product", adapter.hasPackedDot ? "yes" : "no");
+    for (const { nodes, evidence } of state.quarantined) {
+      add("quarantined", `${quarantinedName(nodes)} (${evidence})`);
+    }
   }
   if (model) {
     head("Model");

@@ -1,12 +1,11 @@
 // Cards about what is there: bytes on the device, pages that stream, actors, the adapter.
 
 import { Card } from "./card.js";
-import { UNDRAWN } from "./charts.js";
 import { h, mark, Parts, say, Table } from "./dom.js";
 import { number, share, size, time, whole } from "./format.js";
 import type { Recording } from "./recording.js";
 import type { View } from "./view.js";
-import { OWNERS } from "./words.js";
+import { OWNERS, quarantinedName } from "./words.js";
 
 export class LedgerCard extends Card {
   private readonly parts = new Parts();
@@ -40,7 +39,7 @@ export class LedgerCard extends Card {
 }
 
 export class PagesCard extends Card {
-  private readonly map = h("div", { class: "map", role: "img", "aria-label": UNDRAWN });
+  private readonly map = h("div", { class: "map", role: "img", "aria-label": "Not drawn yet" });
   private readonly table = new Table("Pages of the weights", ["", "Pages", "Bytes"]);
   private readonly stalls = new Table("Passes of streamed weights", ["", "", ""]);
   private shown: readonly number[] = [];
@@ -136,7 +135,7 @@ export class AdapterCard extends Card {
   }
 
   show({ state }: View, recording: Recording): void {
-    const { adapter, model, droppedSamples } = state;
+    const { adapter, model, droppedSamples, quarantined } = state;
     const facts: [string, string][] = [];
     if (adapter) {
       facts.push(
@@ -146,6 +145,10 @@ export class AdapterCard extends Card {
         ["Largest binding", size(adapter.bindingBytesMax)],
         ["int8 dot product", adapter.hasPackedDot ? "an instruction" : "emulated"],
       );
+    }
+    if (adapter) {
+      const found = quarantined.map(({ nodes, evidence }) => `${quarantinedName(nodes)} (${evidence})`);
+      facts.push(["Quarantined", found.join("; ") || "no pipeline"]);
     }
     if (model) {
       const { name, contextLen, batchTokens } = model;

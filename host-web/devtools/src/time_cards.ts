@@ -236,8 +236,8 @@ export class DraftCard extends Card {
       return { cells: [String(depth), whole(steps), share(steps, all)], isKnown: steps > 0 };
     });
     const byMatch = controller.acceptance.map(({ steps, promisedMilli, right }, length) => {
-      const cells = [length === 1 ? "1 token" : `${length} tokens`, number(promisedMilli / 1000), whole(right)];
-      return { cells, isKnown: steps > 0 };
+      const name = length === 1 ? "1 token" : `${length} tokens`;
+      return { cells: [name, number(promisedMilli / 1000), whole(right)], isKnown: steps > 0 };
     });
     this.depths.show(byDepth.filter(({ isKnown }) => isKnown));
     this.matches.show(byMatch.filter(({ isKnown }) => isKnown));

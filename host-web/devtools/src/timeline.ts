@@ -80,12 +80,14 @@ export class Timeline {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    // Where many bars share a pixel, each lane shows the last of them.
+    // Where many bars share a pixel, each lane shows the first of them.
     const drawn = { device: -1, gap: -1 };
+    const origin = plot.valToPos(0, "x", true);
+    const scale = (origin - plot.valToPos(-1, "x", true)) / 1e6;
     for (const bar of this.bars) {
       const lane = GAP_KINDS.has(bar.kind) ? "gap" : "device";
-      const left = plot.valToPos((bar.fromUs - this.atUs) / 1e6, "x", true);
-      const right = plot.valToPos((bar.toUs - this.atUs) / 1e6, "x", true);
+      const left = origin + (bar.fromUs - this.atUs) * scale;
+      const right = origin + (bar.toUs - this.atUs) * scale;
       const from = Math.max(left, drawn[lane]);
       if (right < bbox.left || Math.ceil(right) <= drawn[lane]) continue;
       const [top, bottom] = LANES[lane];

@@ -51,12 +51,6 @@ export interface View {
   recent: { tokensPerS: number; tokensPerStep: number; atUs: number } | null;
 }
 
-/** When a sample was complete. */
-export function endOf(sample: Sample): number {
-  if (sample.kind === "piece") return sample.completedUs;
-  return sample.kind === "firstToken" ? sample.phases.shownAtUs : sample.atUs;
-}
-
 /** The view of a recording at a moment, or at its end. Null while there is nothing to show. */
 export function viewOf(recording: Recording, spanUs: number, momentUs: number | null): View | null {
   const { states, last } = recording;
@@ -64,21 +58,32 @@ export function viewOf(recording: Recording, spanUs: number, momentUs: number | 
   const atUs = momentUs ?? last.nowUs;
   const state = states.findLast(({ nowUs }) => nowUs <= atUs) ?? states[0] ?? last;
   const fromUs = atUs - spanUs;
-  const until = recording.samples.filter(
-    (sample): sample is Piece => sample.kind === "piece" && sample.completedUs <= atUs,
-  );
-  const pieces = until.filter(({ completedUs }) => completedUs > fromUs);
+  const { samples } = recording;
+  const pieces = piecesOf(samples, fromUs, atUs);
+  const bars = barsOf(pieces, fromUs);
   return {
     atUs,
     spanUs,
     state,
     pieces,
-    bars: barsOf(pieces, fromUs),
-    spent: spentOf(pieces, fromUs, atUs),
+    bars,
+    spent: spentOf(bars, fromUs, atUs),
     speed: speedOf(pieces, fromUs, spanUs),
     frames: recording.frames.filter((stretch) => stretch.atUs > fromUs && stretch.atUs <= atUs),
-    recent: recentOf(until),
+    recent: recentOf(samples, atUs),
   };
+}
+
+/** The pieces that were complete in a span; samples come in the order of their ends. */
+function piecesOf(samples: readonly Sample[], fromUs: number, atUs: number): Piece[] {
+  const pieces: Piece[] = [];
+  for (let index = samples.length - 1; index >= 0; index -= 1) {
+    const sample = samples[index];
+    if (sample?.kind !== "piece" || sample.completedUs > atUs) continue;
+    if (sample.completedUs <= fromUs) break;
+    pieces.push(sample);
+  }
+  return pieces.reverse();
 }
 
 export function kindOf({ what, width }: Piece): "prompt" | "plain" | "tree" | "measurement" {
@@ -106,10 +111,10 @@ function gapOf(piece: Piece): number {
   return CAUSES.reduce((sum, [cause]) => sum + piece.gap[cause], 0);
 }
 
-function spentOf(pieces: Piece[], fromUs: number, atUs: number): Spent {
+function spentOf(bars: Bar[], fromUs: number, atUs: number): Spent {
   const gaps = { idleUs: 0, prepareUs: 0, compileUs: 0, hostUs: 0, consumerUs: 0, restUs: 0 };
   let [busyUs, starvedUs, known] = [0, 0, 0];
-  for (const { fromUs: from, toUs, kind, piece } of barsOf(pieces, fromUs)) {
+  for (const { fromUs: from, toUs, kind, piece } of bars) {
     known += toUs - from;
     if (kind in gaps) gaps[kind as keyof typeof gaps] += toUs - from;
     else {
@@ -166,22 +171,20 @@ function spread(piece: Piece, sums: Bucket[], fromUs: number, bucketUs: number):
 /** Microseconds of windows that the newest numbers are of. */
 const RECENT_US = 2e6;
 
-function recentOf(pieces: Piece[]): View["recent"] {
-  const windows = [];
-  let first: Piece | undefined;
-  const last = pieces.findLast(({ what }) => what === "window");
-  if (!last) return null;
-  for (let index = pieces.lastIndexOf(last); index >= 0; index -= 1) {
-    const piece = pieces[index];
+function recentOf(samples: readonly Sample[], atUs: number): View["recent"] {
+  let [tokens, steps, endUs, startUs] = [0, 0, 0, 0];
+  for (let index = samples.length - 1; index >= 0; index -= 1) {
+    const sample = samples[index];
+    if (sample?.kind !== "piece" || sample.completedUs > atUs) continue;
+    if (endUs === 0 && sample.what !== "window") continue;
     // A prompt before them belongs to their reply, and what is before that to another.
-    if (!piece || piece.what !== "window" || last.completedUs - piece.beganUs > RECENT_US) break;
-    windows.push(piece);
-    first = piece;
+    if (sample.what !== "window" || (endUs > 0 && endUs - sample.beganUs > RECENT_US)) break;
+    if (endUs === 0) endUs = sample.completedUs;
+    startUs = sample.beganUs;
+    tokens += sample.tokens;
+    steps += sample.liveSteps;
   }
-  const tokens = windows.reduce((sum, piece) => sum + piece.tokens, 0);
-  const steps = windows.reduce((sum, piece) => sum + piece.liveSteps, 0);
-  const us = last.completedUs - (first ?? last).beganUs;
-  if (us <= 0) return null;
+  if (endUs <= startUs) return null;
   const tokensPerStep = tokens / Math.max(1, steps);
-  return { tokensPerS: (1e6 * tokens) / us, tokensPerStep, atUs: last.completedUs };
+  return { tokensPerS: (1e6 * tokens) / (endUs - startUs), tokensPerStep, atUs: endUs };
 }

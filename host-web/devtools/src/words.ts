@@ -49,5 +49,10 @@ export const OWNERS: readonly (readonly [Exclude<keyof Model["ledger"], "total">
   ["transfer", "transfer"],
 ];
 
+/** What a model does without on an adapter, by the nodes of its steps; 0 for prompts. */
+export function quarantinedName(nodes: number): string {
+  return nodes === 0 ? "prompt batches" : `steps of ${nodes} nodes and more`;
+}
+
 /** Widths of the curve T(N), after plain decoding. */
 export const WIDTHS = [1, 2, 4, 8, 16, 32] as const;

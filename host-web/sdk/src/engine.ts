@@ -173,6 +173,9 @@ export class Fanlight {
       const message = "the GPU could not hold the whole model: its weights stream through, which is slower";
       this.emit({ type: "warning", warning: { code: "reduced", message } });
     }
+    if (info.quarantined !== null) {
+      this.emit({ type: "warning", warning: { code: "quarantined", message: info.quarantined } });
+    }
     return info;
   }
 

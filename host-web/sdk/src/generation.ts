@@ -137,8 +137,11 @@ class Account {
     stats.prefillMs = end.prefillUs / 1000;
     if (end.decodeUs > 0) stats.tokensPerSecond = (1e6 * end.decodeTokens) / end.decodeUs;
     if (end.steps > 0) stats.tokensPerStep = end.decodeTokens / end.steps;
-    const done: Body = { type: "done", reason: end.reason, stats: { ...stats } };
-    return end.text === "" ? [done] : [{ type: "text", delta: end.text }, done];
+    const warnings = end.quarantined.map(
+      (message): Body => ({ type: "warning", warning: { code: "quarantined", message } }),
+    );
+    const rest: Body[] = end.text === "" ? [] : [{ type: "text", delta: end.text }];
+    return [...rest, ...warnings, { type: "done", reason: end.reason, stats: { ...stats } }];
   }
 }
 

@@ -53,6 +53,8 @@ export interface ModelInfo extends ModelDescription {
   gpuBytes: number;
   /** Whether the GPU refused to hold all of it, so that weights stream through. */
   wasReduced: boolean;
+  /** What this GPU computes wrongly and is not used for prompts, which makes them slow. */
+  quarantined: string | null;
   /** Bytes of weights that were read. */
   readBytes: number;
 }
@@ -118,6 +120,7 @@ export function infoOf(card: ModelCard): ModelInfo {
     vocabularySize: card.vocabularyLen,
     gpuBytes: card.gpuBytes,
     wasReduced: card.wasReduced,
+    quarantined: card.quarantined ?? null,
     readBytes: card.readBytes,
   };
 }

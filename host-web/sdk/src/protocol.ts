@@ -54,7 +54,7 @@ export interface StoredModel {
 
 /** Something to be told that is no failure: the work goes on. */
 export interface Warning {
-  code: "not-stored" | "resumed" | "resumed-elsewhere" | "reloaded" | "reduced";
+  code: "not-stored" | "resumed" | "resumed-elsewhere" | "reloaded" | "reduced" | "quarantined";
   message: string;
 }
 

@@ -4,6 +4,7 @@ use super::{Lane, Request};
 use crate::control::StepRecord;
 use crate::draft::{ORDERS, WIDTHS, Width, WidthPolicy};
 use crate::error::CostRecordError;
+use crate::limits::SUBMISSION_US_MAX;
 
 /// One completed submission (a droppable sample; never awaited).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct ConfigurePlan {
 pub struct ForgetCosts;
 
 /// The plan for windows to come; the last value wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanChosen {
     /// Nodes per step.
     pub width: Width,
@@ -50,6 +51,15 @@ pub struct PlanChosen {
     pub gap_us: u64,
     /// Tokens per second that are expected of it while the device works; 0 where that is not known.
     pub tokens_per_s: u32,
+    /// Time that a submission may keep the device, microseconds: longer steps are split.
+    pub cap_us: u64,
+}
+
+impl Default for PlanChosen {
+    /// A plain step at a time.
+    fn default() -> Self {
+        Self { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0, cap_us: SUBMISSION_US_MAX }
+    }
 }
 
 /// Asks what should be measured next while nothing else is to be done.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::memory::{MemoryScope, StoreFault};
 use super::{Lane, Request};
 use crate::control::{StepRecord, WINDOWS_IN_FLIGHT};
-use crate::device::AdapterFacts;
+use crate::device::{AdapterFacts, Quarantined};
 use crate::draft::{DEPTH_MAX, ORDERS, WidthPolicy};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::{BATCH_TOKENS_MAX, Budget, GpuPlan, KvFormat};
@@ -61,6 +61,8 @@ pub struct ModelLoaded {
     pub plan: Rc<GpuPlan>,
     /// True when the device refused a larger one.
     pub was_reduced: bool,
+    /// What prompts must not use on this device, which makes them slow.
+    pub quarantined: Option<Quarantined>,
 }
 
 impl Request for Load {
@@ -88,6 +90,8 @@ pub struct BudgetSet {
     pub gpu_bytes: u64,
     /// Bytes read from the files.
     pub read_bytes: u64,
+    /// As in [`ModelLoaded`].
+    pub quarantined: Option<Quarantined>,
 }
 
 impl Request for SetBudget {
@@ -371,6 +375,9 @@ pub struct ReplyFinished {
     pub stats: ReplyStats,
     /// Why the host's store does not have it, where it was to be remembered there.
     pub memory_fault: Option<StoreFault>,
+    /// Widths that were found not to agree with plain decoding on this device. The reply went on without
+    /// them, and so do the next.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// What drafts were worth: counts over the live steps of a reply.

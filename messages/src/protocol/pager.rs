@@ -5,8 +5,8 @@
 use std::rc::Rc;
 
 use super::Request;
-use super::submitter::BeginDecode;
-use crate::device::AdapterFacts;
+use super::submitter::{BeginDecode, RunOver};
+use crate::device::{AdapterFacts, Quarantined};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::{Budget, GpuPlan, KvFormat};
 use crate::program::Program;
@@ -67,6 +67,8 @@ pub struct WeightsPlaced {
     pub read_bytes: u64,
     /// Most bytes that were on the device at once.
     pub peak_bytes: u64,
+    /// What prompts must not use.
+    pub quarantined: Option<Quarantined>,
 }
 
 impl Request for PlaceWeights {
@@ -79,7 +81,7 @@ impl Request for PlaceWeights {
 pub struct StreamDecode(pub BeginDecode);
 
 impl Request for StreamDecode {
-    type Reply = Result<(), GenerateError>;
+    type Reply = Result<RunOver, GenerateError>;
 }
 
 /// Brings the placed model back after its device was lost: opens a device, creates the planned buffers and
@@ -94,6 +96,8 @@ pub struct ModelRestored {
     pub same_adapter: bool,
     /// The adapter.
     pub adapter: AdapterFacts,
+    /// What prompts must not use there.
+    pub quarantined: Option<Quarantined>,
 }
 
 impl Request for RestoreModel {

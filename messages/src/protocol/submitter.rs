@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::{Lane, Request};
 use crate::bytes::SharedBytes;
-use crate::device::{AdapterFacts, RequestSetup, WindowReport};
+use crate::device::{AdapterFacts, Quarantined, RequestSetup, WindowReport};
 use crate::draft::WidthPolicy;
 use crate::error::DeviceError;
 use crate::plan::GpuPlan;
@@ -63,12 +63,13 @@ impl Request for UploadVector {
     type Reply = Result<(), DeviceError>;
 }
 
-/// Creates the pipelines of the model.
+/// Creates the pipelines of prompts and plain decoding, and compares the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilePipelines;
 
 impl Request for CompilePipelines {
-    type Reply = Result<(), DeviceError>;
+    /// What prompts must not use: then they are evaluated token by token.
+    type Reply = Result<Option<Quarantined>, DeviceError>;
 }
 
 /// Destroys the model's buffers.
@@ -124,7 +125,14 @@ impl BeginDecode {
 }
 
 impl Request for BeginDecode {
-    type Reply = Result<(), DeviceError>;
+    type Reply = Result<RunOver, DeviceError>;
+}
+
+/// A run came to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunOver {
+    /// What it found that must not be used; it went on without.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// What a run whose weights stream wants of the pager; told on a stream that travels beside [`BeginDecode`].

@@ -4,10 +4,10 @@
 
 use std::rc::Rc;
 
-use super::controller::ControllerSnapshot;
+use super::controller::{ControllerSnapshot, PlanChosen};
 use super::engine::DraftStats;
 use super::{Lane, Request};
-use crate::device::AdapterFacts;
+use crate::device::{AdapterFacts, Quarantined};
 use crate::draft::Width;
 use crate::layout::{PagePlanes, ResidentFormat};
 use crate::limits::PAGE_MAP_CELLS;
@@ -72,6 +72,30 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// A piece of which nothing is known yet but what it is.
+    pub fn new(kind: PieceKind, width: Width, steps: u32) -> Self {
+        Self {
+            kind,
+            width,
+            steps,
+            live_steps: 0,
+            tokens: 0,
+            expected_tokens_per_s: 0,
+            submitted_us: 0,
+            began_us: 0,
+            completed_us: 0,
+            gap: Gap::default(),
+            starved_us: None,
+        }
+    }
+
+    /// Takes what a plan promises, where it is that of this piece.
+    pub fn expect(&mut self, plan: &PlanChosen) {
+        if self.steps > 0 && self.width == plan.width {
+            self.expected_tokens_per_s = plan.tokens_per_s;
+        }
+    }
+
     /// How long the device was busy with it.
     pub fn elapsed_us(&self) -> u64 {
         self.completed_us.saturating_sub(self.began_us)
@@ -317,6 +341,19 @@ pub struct Facts {
     pub adapter: Option<Rc<AdapterFacts>>,
     /// The loaded model.
     pub model: Option<Rc<ModelFacts>>,
+    /// What it must not use on this adapter, once for each purpose.
+    pub quarantined: Vec<Quarantined>,
+}
+
+impl Facts {
+    /// Something more was found.
+    pub fn quarantine(&mut self, found: &[Quarantined]) {
+        for found in found {
+            if self.quarantined.iter().all(|known| known.purpose != found.purpose) {
+                self.quarantined.push(found.clone());
+            }
+        }
+    }
 }
 
 /// A loaded model and where its bytes are.

@@ -14,7 +14,7 @@ use tsify::Tsify;
 pub use samples::{GapWire, PhasesWire, PieceKindWire, SampleWire};
 pub use state::{
     ActorWire, AdapterWire, ControllerWire, CostsWire, LaneWire, LedgerWire, MatchWire, ModelWire, PagesWire,
-    WidthWire,
+    QuarantinedWire, WidthWire,
 };
 
 use crate::draft::Width;
@@ -43,6 +43,8 @@ pub struct SnapshotWire {
     #[tsify(optional)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelWire>,
+    /// Pipelines that the model must not use on this adapter.
+    pub quarantined: Vec<QuarantinedWire>,
     /// Sums over everything so far.
     pub totals: TotalsWire,
     /// Prompt batches by microseconds.
@@ -83,6 +85,7 @@ impl From<&EngineSnapshot> for SnapshotWire {
             now_us: kept.now_us,
             adapter: facts.adapter.as_deref().map(Into::into),
             model: facts.model.as_deref().map(Into::into),
+            quarantined: facts.quarantined.iter().map(Into::into).collect(),
             totals: kept.totals.into(),
             prompt_us: (&kept.prompt_us).into(),
             window_us: (&kept.window_us).into(),

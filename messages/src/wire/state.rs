@@ -4,7 +4,7 @@ use serde::Serialize;
 use tsify::Tsify;
 
 use super::nodes;
-use crate::device::AdapterFacts;
+use crate::device::{AdapterFacts, Purpose, Quarantined};
 use crate::plan::BUFFER_CLASSES;
 use crate::protocol::controller::{ControllerSnapshot, CostsSnapshot, MatchSnapshot};
 use crate::protocol::telemetry::{ActorState, LaneState, ModelFacts, Pages};
@@ -32,6 +32,25 @@ impl From<&AdapterFacts> for AdapterWire {
         let AdapterFacts { name, backend, driver, is_software, binding_bytes_max, has_packed_dot } =
             facts.clone();
         Self { name, backend, driver, is_software, binding_bytes_max, has_packed_dot }
+    }
+}
+
+/// Pipelines that must not be used: what they compute is not, in every bit, what plain decoding computes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+pub struct QuarantinedWire {
+    /// Nodes of the steps that do without them; 0 where they are those of prompts.
+    pub nodes: u32,
+    /// Which comparison failed, and its first difference.
+    pub evidence: String,
+}
+
+impl From<&Quarantined> for QuarantinedWire {
+    fn from(found: &Quarantined) -> Self {
+        let nodes = match found.purpose {
+            Purpose::Prompts => 0,
+            Purpose::Tree(nodes) => nodes,
+        };
+        Self { nodes, evidence: found.evidence.clone() }
     }
 }
 

@@ -41,9 +41,8 @@ impl Curve {
 
     /// The smallest window within a tenth of the fastest.
     pub fn best_window(&self, width: Width) -> u32 {
-        let step_us = |steps| {
-            self.window_us(PlanChosen { width, steps, gap_us: 0, tokens_per_s: 0 }) / f64::from(steps)
-        };
+        let step_us =
+            |steps| self.window_us(PlanChosen { width, steps, ..PlanChosen::default() }) / f64::from(steps);
         [1, 2, 4].into_iter().find(|steps| step_us(*steps) <= 1.1 * step_us(4)).unwrap()
     }
 }

@@ -6,6 +6,7 @@ mod text;
 use std::sync::OnceLock;
 
 use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
+use fanlight_messages::limits::SUBMISSION_US_MAX;
 use fanlight_messages::protocol::controller::{ConfigurePlan, PlanChosen};
 use fanlight_scheduler::Controller;
 
@@ -14,7 +15,8 @@ use text::{DECEPTIVE, Kind, PERIODIC, RANDOM, Text, Written, mixed};
 
 const TOKENS: u64 = 1024;
 const SEEDS: u64 = 16;
-const PLAIN_STEP: PlanChosen = PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0 };
+const PLAIN_STEP: PlanChosen =
+    PlanChosen { width: Width::Off, steps: 1, gap_us: 0, tokens_per_s: 0, cap_us: SUBMISSION_US_MAX };
 
 const CURVES: [Curve; 12] = [
     curve("flat", [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
@@ -88,7 +90,7 @@ fn mean_us(replies: &[Reply]) -> f64 {
 
 fn plain_us(curve: &Curve) -> f64 {
     let steps = curve.best_window(Width::Off);
-    curve.window_us(PlanChosen { width: Width::Off, steps, gap_us: 0, tokens_per_s: 0 }) / f64::from(steps)
+    curve.window_us(PlanChosen { width: Width::Off, steps, ..PlanChosen::default() }) / f64::from(steps)
 }
 
 /// Tokens per step of every width.
@@ -104,9 +106,7 @@ fn fixed_us(curve: &Curve, rates: &[(Width, f64)]) -> Vec<(Width, f64)> {
         let steps = curve.best_window(width);
         (
             width,
-            curve.window_us(PlanChosen { width, steps, gap_us: 0, tokens_per_s: 0 })
-                / f64::from(steps)
-                / tokens,
+            curve.window_us(PlanChosen { width, steps, ..PlanChosen::default() }) / f64::from(steps) / tokens,
         )
     };
     rates.iter().map(of).collect()

@@ -36,7 +36,7 @@ impl Variant {
 
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         let mut parts = format::weight_parts(self.format);
-        parts.extend([format::input_loader(self.format), "gemm"]);
+        parts.extend([format::input_loader(self.format), "zero", "gemm"]);
         render(
             format!("gemm {:?} {}", self.format, self.layout.blocks * 32),
             &parts,

@@ -84,7 +84,7 @@ impl Variant {
 
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         let mut parts = format::weight_parts(self.format);
-        parts.extend([format::input_loader(self.format), "matrix"]);
+        parts.extend([format::input_loader(self.format), "zero", "matrix"]);
         let mut constants = format::weight_constants(self.format, self.layout);
         let partials = self.row_groups * self.rows * self.tokens * (self.layout.slabs + 1);
         constants.extend([

@@ -1,0 +1,106 @@
+//! What tests set on the device of paper, and look at.
+
+use std::collections::BTreeMap;
+
+use fanlight_messages::device::{Purpose, Quarantined};
+use fanlight_messages::draft::Width;
+use fanlight_messages::program::{MatrixId, VectorId};
+
+/// What goes wrong, and at which submission, counted from 0 over the life of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The submission is refused when it is made.
+    Refuse,
+    /// The device is lost while it runs.
+    Lose,
+    /// It computes a value that is not a number.
+    Poison,
+}
+
+/// What tests look at and set.
+pub struct DeviceState {
+    /// Faults by submission.
+    pub faults: BTreeMap<u64, Fault>,
+    /// Of a thousand tokens, how many end a reply.
+    pub end_per_mille: u64,
+    /// Submissions made.
+    pub submissions: u64,
+    /// Windows among them.
+    pub windows: u64,
+    /// Submitted and not yet read.
+    pub in_flight: usize,
+    /// Most of them at once.
+    pub in_flight_max: usize,
+    /// Models that exist.
+    pub models: usize,
+    /// Most of them at once.
+    pub models_max: usize,
+    /// Uploaded rows by matrix and first row.
+    pub matrices: BTreeMap<(MatrixId, u64), Vec<u8>>,
+    /// Uploaded elements by vector and offset.
+    pub vectors: BTreeMap<(VectorId, u32), Vec<f32>>,
+    /// Bytes that a model may take; more are refused.
+    pub memory_bytes: u64,
+    /// Bytes of all buffers that exist, and most of them at once.
+    pub held_bytes: u64,
+    pub held_bytes_max: u64,
+    /// The device does not come back when it was lost.
+    pub is_gone: bool,
+    /// Times it was opened again.
+    pub reopened: u32,
+    /// Name of the adapter that comes back; empty for the same.
+    pub other_name: String,
+    /// It says that it is no processor.
+    pub is_gpu: bool,
+    /// Microseconds of a step, and of a prompt token.
+    pub step_us: u64,
+    pub prompt_token_us: u64,
+    /// Microseconds that the parts of each submission kept the device.
+    pub part_us: Vec<u64>,
+    /// Pipelines compiled so far, by rows of a width.
+    pub pipelines: BTreeMap<u32, u32>,
+    /// Widths of the windows submitted so far.
+    pub widths: Vec<Width>,
+    /// What gives other bits than plain decoding; it is never to be used.
+    pub wrong: Vec<Purpose>,
+}
+
+impl DeviceState {
+    /// What is wrong with a purpose.
+    pub fn quarantined(&self, purpose: Purpose) -> Option<Quarantined> {
+        self.wrong.contains(&purpose).then(|| Quarantined { purpose, evidence: "by the test".into() })
+    }
+}
+
+/// Pipelines that a width of the device of paper needs.
+pub const PIPELINES: u32 = 3;
+
+impl Default for DeviceState {
+    fn default() -> Self {
+        Self {
+            faults: BTreeMap::new(),
+            end_per_mille: 0,
+            submissions: 0,
+            windows: 0,
+            in_flight: 0,
+            in_flight_max: 0,
+            models: 0,
+            models_max: 0,
+            matrices: BTreeMap::new(),
+            vectors: BTreeMap::new(),
+            memory_bytes: u64::MAX,
+            held_bytes: 0,
+            held_bytes_max: 0,
+            is_gone: false,
+            reopened: 0,
+            other_name: String::new(),
+            is_gpu: false,
+            step_us: 1_000,
+            prompt_token_us: 100,
+            part_us: Vec::new(),
+            pipelines: BTreeMap::new(),
+            widths: Vec::new(),
+            wrong: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Before a loaded model uses a pipeline, it is compared with plain decoding on this device; what differs is
+//! quarantined.
+
+use std::collections::HashMap;
+
+use fanlight_messages::device::{Purpose, Quarantined};
+use fanlight_messages::plan::BufferOwner;
+
+use super::Runner;
+use super::lower::PROMPT_BUCKET;
+use crate::device::GpuError;
+use crate::lab::Lab;
+use crate::selftest::{Checked, SelfTestPlan, differing};
+
+/// What has been compared, and what came of it.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    prompts: Option<Quarantined>,
+    /// By nodes.
+    trees: HashMap<u32, Option<Quarantined>>,
+}
+
+impl Checks {
+    /// Whether prompt batches must not be used.
+    pub(super) fn forbid_prompts(&self) -> bool {
+        self.prompts.is_some()
+    }
+
+    /// What is known of steps of so many nodes; `None` before they were compared.
+    pub(super) fn of_tree(&self, nodes: u32) -> Option<&Option<Quarantined>> {
+        self.trees.get(&nodes)
+    }
+}
+
+impl Runner {
+    /// Uses no pipelines of this purpose any more: prompts of several tokens are refused, or steps of so many
+    /// nodes.
+    pub fn quarantine(&mut self, found: Quarantined) {
+        match found.purpose {
+            Purpose::Prompts => self.checks.prompts = Some(found),
+            Purpose::Tree(nodes) => {
+                self.checks.trees.insert(nodes, Some(found));
+            }
+        }
+    }
+
+    /// Compares what prompts are evaluated with.
+    pub(super) async fn check_prompts(&mut self) -> Result<Option<Quarantined>, GpuError> {
+        let batch_tokens = self.plan.request.batch_tokens;
+        let checked = Checked::Prompts { lane: PROMPT_BUCKET, batch_tokens };
+        let found = self.check(Purpose::Prompts, checked).await?;
+        found.iter().for_each(|found| self.quarantine(found.clone()));
+        Ok(found)
+    }
+
+    /// Compares what steps of so many nodes are computed with.
+    pub(super) async fn check_tree(&mut self, nodes: u32) -> Result<(), GpuError> {
+        let checked = Checked::Tree { nodes, partial_rows: self.plan.partial_rows };
+        let found = self.check(Purpose::Tree(nodes), checked).await?;
+        self.checks.trees.insert(nodes, found);
+        Ok(())
+    }
+
+    async fn check(&mut self, purpose: Purpose, checked: Checked) -> Result<Option<Quarantined>, GpuError> {
+        // The memory that is counted for uploads on their way is free once they have arrived.
+        self.uploads.finish().await?;
+        let bytes_max = self.plan.bytes_of(BufferOwner::Staging).unwrap_or(0);
+        let lab = Lab::within(&self.device, self.pipelines.clone(), bytes_max);
+        let plan = SelfTestPlan::of(&self.program, self.plan.request.kv_format);
+        let packed_dot = self.device.facts().has_packed_dot;
+        let found = differing(&lab, checked, &plan.matrices, &plan.attention, packed_dot).await?;
+        Ok(found.map(|verdict| {
+            let evidence = format!("{}: {}", verdict.name, verdict.difference.unwrap_or_default());
+            Quarantined { purpose, evidence }
+        }))
+    }
+}

@@ -100,8 +100,11 @@ test("the panel shows what the engine reports", async () => {
   const firstMs = Number.parseFloat(first) * (first.endsWith(" s") ? 1000 : 1);
   assert.ok(Math.abs(firstMs - phases.totalUs / 1000) < 10, `${first} for ${phases.totalUs} us`);
   assert.match(await card("Timeline").innerText(), new RegExp(`^Timeline\\s+${pieces.length} pieces`));
-  assert.match(await card("Pages").innerText(), /all weights stay/);
-  for (const { name } of snapshot.actors) assert.ok((await card("Actors").innerText()).includes(name));
+  // Cards are drawn when they are seen.
+  await card("Pages").scrollIntoViewIfNeeded();
+  await card("Pages").getByText("all weights stay").waitFor();
+  await card("Actors").scrollIntoViewIfNeeded();
+  for (const { name } of snapshot.actors) await card("Actors").getByText(name, { exact: true }).waitFor();
 });
 
 test("a snapshot is answered while a reply runs, and what is to be seen has no serious flaw", async () => {

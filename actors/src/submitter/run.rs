@@ -67,9 +67,7 @@ pub(super) async fn run<M: BackendModel>(
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
-    let mut completed_us = 0;
-    let mut failure = None;
-    let mut orphaned = false;
+    let (mut completed_us, mut failure, mut orphaned) = (0, None, false);
     loop {
         while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
             .is_some_and(|rest_us| rest_us == 0)

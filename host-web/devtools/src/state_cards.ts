@@ -1,7 +1,6 @@
 // Cards about what is there: bytes on the device, pages that stream, actors, the adapter.
 
 import { Card } from "./card.js";
-import { UNDRAWN } from "./charts.js";
 import { h, mark, Parts, say, Table } from "./dom.js";
 import { number, share, size, time, whole } from "./format.js";
 import type { Recording } from "./recording.js";

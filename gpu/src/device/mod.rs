@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use futures::channel::oneshot;
 
 use crate::kernels::Shader;
+use crate::selftest::Verdicts;
 
 pub use driver::Driver;
 pub use error::GpuError;
@@ -37,6 +38,8 @@ pub struct Device {
     held_bytes: Rc<Cell<u64>>,
     loss: Arc<Mutex<Option<String>>>,
     uncaptured: Arc<Mutex<Option<String>>>,
+    /// What was found of pipelines that loaded models use, for as long as the device is open.
+    verdicts: Rc<Verdicts>,
 }
 
 impl Device {
@@ -83,6 +86,7 @@ impl Device {
             held_bytes: Rc::default(),
             loss: Arc::default(),
             uncaptured: Arc::default(),
+            verdicts: Rc::default(),
         };
         device.listen();
         Ok(device)
@@ -156,6 +160,11 @@ impl Device {
         }
         self.held_bytes.set(self.held_bytes.get() + bytes);
         Ok(Buffer { raw, bytes, held_bytes: self.held_bytes.clone() })
+    }
+
+    /// What was found of pipelines so far.
+    pub(crate) fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
     }
 
     pub(crate) fn raw(&self) -> &wgpu::Device {

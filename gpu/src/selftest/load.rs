@@ -1,5 +1,8 @@
 //! What is compared before a loaded model uses it: the pipelines that the model has just compiled, no others.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use super::attention::{self, Comparands};
 use super::matrix::Pair;
 use super::{AttentionCase, MatrixCase, Verdict, compare};
@@ -11,7 +14,7 @@ use crate::lab::Lab;
 const BASES: [u32; 2] = [60, 250];
 
 /// What of a model is compared with plain decoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Checked {
     /// Prompt batches: by the lane kernel of so many tokens, and by the GEMM where batches are longer.
     Prompts {
@@ -28,6 +31,33 @@ pub(crate) enum Checked {
         partial_rows: u32,
     },
 }
+
+/// What was compared: which pipelines, for which matrices and heads.
+pub(crate) type Key = (Checked, Vec<MatrixCase>, Vec<AttentionCase>);
+
+/// What was found on a device. A driver compiles a text to the same code as long as the device is open, so
+/// models that are loaded again, or that are of one family, need not be compared again.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts(RefCell<HashMap<Key, Option<Verdict>>>);
+
+impl Verdicts {
+    /// What is known.
+    pub(crate) fn get(&self, key: &Key) -> Option<Option<Verdict>> {
+        self.0.borrow().get(key).cloned()
+    }
+
+    /// Remembers a finding; when there are too many, those before it are forgotten.
+    pub(crate) fn keep(&self, key: Key, found: Option<Verdict>) {
+        let mut known = self.0.borrow_mut();
+        if known.len() >= VERDICTS_MAX {
+            known.clear();
+        }
+        known.insert(key, found);
+    }
+}
+
+/// Findings that a device remembers: prompts and every width of some models.
+const VERDICTS_MAX: usize = 64;
 
 /// The first comparison that fails; `None` when all agree.
 ///

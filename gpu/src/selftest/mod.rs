@@ -16,7 +16,7 @@ use fanlight_messages::plan::KvFormat;
 use fanlight_messages::program::Program;
 
 use self::cover::{Comparison, cover};
-pub(crate) use self::load::{Checked, differing};
+pub(crate) use self::load::{Checked, Verdicts, differing};
 use crate::device::{Device, GpuError};
 use crate::lab::Lab;
 

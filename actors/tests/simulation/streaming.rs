@@ -209,8 +209,8 @@ fn another_budget_takes_effect_on_the_model_that_is_loaded() {
     });
 }
 
-/// Lowered, raised and lowered too far, at every moment of a reply: what the budget allows holds from the next
-/// pass on, and the reply is the same.
+/// Lowered, raised and lowered too far, at every moment of a reply: what the budget allows holds from the
+/// next pass on, and the reply is the same.
 #[test]
 fn another_budget_in_the_middle_of_a_reply_takes_effect_after_the_pass() {
     for (seed, width) in (0..18).zip([Width::Off, Width::Nodes(4)].into_iter().cycle()) {

@@ -54,9 +54,10 @@ export function launchLasting(folder, how) {
 
 /** The browser's own context with an extension in it, which other contexts would not have. */
 export function launchWithExtension(extension) {
+  const { executablePath, args } = startedWith();
   return chromium.launchPersistentContext("", {
-    executablePath: process.env.FANLIGHT_BROWSER ?? "/usr/bin/chromium",
-    args: [...FLAGS, `--disable-extensions-except=${extension}`, `--load-extension=${extension}`],
+    executablePath,
+    args: [...args, `--disable-extensions-except=${extension}`, `--load-extension=${extension}`],
     ignoreDefaultArgs: ["--disable-extensions", "--headless"],
   });
 }

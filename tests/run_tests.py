@@ -95,7 +95,6 @@ def native(ledger):
 def browser(_ledger):
     """The page and its SDK in headless Chromium."""
     run("make", "web")
-    run("npm", "ci", "--prefix", "host-web", "--no-audit", "--no-fund")
     run("npm", "test", "--prefix", "host-web")
 
 

@@ -12,6 +12,7 @@
 
 mod budget;
 mod calibrate;
+mod generate;
 mod handle;
 mod journal;
 mod load;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fanlight_actors::memory::MemoryStorage;
 use fanlight_drafter::session::STORE_BYTES_MAX;
+use fanlight_messages::protocol::memory::MemoryKey;
 use futures_timer::Delay;
 
 /// How often a lock that another run holds is tried: it writes for milliseconds, so two seconds are long.
@@ -67,11 +68,25 @@ async fn lock(path: &Path) -> Result<File, String> {
 }
 
 impl MemoryStorage for MemoryFile {
-    async fn read(&self) -> Result<Option<Vec<u8>>, String> {
+    async fn read(&self, _key: MemoryKey) -> Result<Option<Vec<u8>>, String> {
         self.0.as_deref().map_or(Ok(None), read)
     }
 
-    async fn update(&self, change: impl FnOnce(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
+    async fn update(
+        &self,
+        _key: MemoryKey,
+        change: impl FnOnce(Option<&[u8]>) -> Vec<u8>,
+    ) -> Result<(), String> {
+        self.replace(change).await
+    }
+
+    async fn update_all(&self, change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
+        self.replace(change).await
+    }
+}
+
+impl MemoryFile {
+    async fn replace(&self, change: impl FnOnce(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
         let Some(path) = self.0.as_deref() else {
             change(None);
             return Ok(());
@@ -94,6 +109,8 @@ mod tests {
 
     use super::*;
 
+    const KEY: MemoryKey = MemoryKey { tokenizer: [1; 16], vocabulary_len: 100 };
+
     fn path(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("fanlight-{}-{name}", std::process::id()));
         for ending in ["", ".lock", ".new"] {
@@ -110,14 +127,14 @@ mod tests {
             move || {
                 for _ in 0..20 {
                     let append = |stored: Option<&[u8]>| [stored.unwrap_or_default(), &[byte]].concat();
-                    block_on(file.update(append)).unwrap();
+                    block_on(file.update(KEY, append)).unwrap();
                 }
             }
         };
         std::thread::scope(|scope| {
             [1, 2, 3].into_iter().for_each(|byte| drop(scope.spawn(add(byte))));
         });
-        let bytes = block_on(MemoryFile::new(Some(&path)).read()).unwrap().unwrap();
+        let bytes = block_on(MemoryFile::new(Some(&path)).read(KEY)).unwrap().unwrap();
         for byte in [1, 2, 3] {
             assert_eq!(bytes.iter().filter(|b| **b == byte).count(), 20, "{bytes:?}");
         }
@@ -128,14 +145,14 @@ mod tests {
         let path = path("held");
         let held = block_on(lock(&path)).unwrap();
         let file = MemoryFile::new(Some(&path));
-        let refused = block_on(file.update(|_| vec![1])).unwrap_err();
+        let refused = block_on(file.update(KEY, |_| vec![1])).unwrap_err();
         assert!(refused.contains("another program holds the lock"), "{refused}");
         drop(held);
-        block_on(file.update(|_| vec![1])).unwrap();
-        assert_eq!(block_on(file.read()).unwrap(), Some(vec![1]));
+        block_on(file.update(KEY, |_| vec![1])).unwrap();
+        assert_eq!(block_on(file.read(KEY)).unwrap(), Some(vec![1]));
         // More than any store is not read whole.
         fs::write(&path, vec![0; 2 * STORE_BYTES_MAX]).unwrap();
-        assert_eq!(block_on(file.read()).unwrap().unwrap().len(), STORE_BYTES_MAX + 1);
-        assert!(block_on(MemoryFile::new(Some(&std::env::temp_dir())).read()).is_err(), "a folder");
+        assert_eq!(block_on(file.read(KEY)).unwrap().unwrap().len(), STORE_BYTES_MAX + 1);
+        assert!(block_on(MemoryFile::new(Some(&std::env::temp_dir())).read(KEY)).is_err(), "a folder");
     }
 }

@@ -6,14 +6,13 @@ use std::rc::Rc;
 
 use futures::future::{Either, select};
 use futures::pin_mut;
-use js_sys::{Date, Function, Math, Promise};
-use serde::Serialize;
-use tsify::{Ts, Tsify};
+use js_sys::Function;
+use tsify::Ts;
+use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
-use wasm_bindgen::{JsCast, JsValue};
-use wasm_bindgen_futures::JsFuture;
 
-use fanlight_actors::engine::{EngineHandle, start_engine};
+use fanlight_actors::costs::Recalled;
+use fanlight_actors::engine::{EngineHandle, start_engine_with};
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
 use fanlight_actors::pager::{InspectRequest, inspect};
@@ -26,6 +25,8 @@ use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::wire::SnapshotWire;
 
 use crate::error::{Failure, FailureKind};
+use crate::records::{BrowserRecords, Notes, Records};
+use crate::script::{call, chat_prompt, random_seed, tell, telling_progress, to_script};
 use crate::source::{BlobSource, ModelStorage, check_hashes, open_model};
 use crate::wire::*;
 use crate::wire_model::*;
@@ -40,23 +41,37 @@ pub struct Engine {
     exits: RefCell<StreamReceiver<Exit>>,
     /// Breaks off the load at hand.
     stop: RefCell<Latch<bool>>,
+    /// The model, by its header and as it was placed last.
+    loaded: RefCell<Option<(ModelHead, ModelLoaded)>>,
+    records: BrowserRecords,
+    notes: Notes,
     is_verifying: Cell<bool>,
 }
 
 #[wasm_bindgen]
 impl Engine {
-    /// Opens the GPU and starts the engine on it.
+    /// Opens the GPU and starts the engine on it; `records` keeps what outlasts a visit.
     ///
     /// # Errors
     /// A [`Failure`] of kind `no-gpu` when there is none.
     #[wasm_bindgen(unchecked_return_type = "Engine")]
-    pub async fn open() -> Result<Self, Failure> {
+    pub async fn open(records: Records) -> Result<Self, Failure> {
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let adapter = backend.device().facts().clone();
+        let records = BrowserRecords::new(records);
         World::run(|world, exits| async move {
-            let handle = start_engine(&world, backend.clone(), Clock::real());
-            let (exits, stop) = (RefCell::new(exits), RefCell::new(Latch::new(false)));
-            Ok(Self { handle, backend, adapter, exits, stop, is_verifying: Cell::new(false) })
+            let handle = start_engine_with(&world, backend.clone(), Clock::real(), records.clone());
+            Ok(Self {
+                handle,
+                backend,
+                adapter,
+                exits: RefCell::new(exits),
+                stop: RefCell::new(Latch::new(false)),
+                loaded: RefCell::default(),
+                records,
+                notes: Notes::default(),
+                is_verifying: Cell::new(false),
+            })
         })
         .await
     }
@@ -147,11 +162,60 @@ impl Engine {
         self.handle.reset().await.map_err(|error| self.failed(error.into()))
     }
 
+    /// Forgets every reply that drafts could be made from, those that the browser keeps too.
+    ///
+    /// # Errors
+    /// A [`Failure`] of kind `other` when the browser does not let it, and while a reply is generated.
+    #[wasm_bindgen(js_name = forgetMemory)]
+    pub async fn forget_memory(&self) -> Result<(), Failure> {
+        self.handle.forget_memory().await.map_err(|fault| Failure::new(FailureKind::Other, &fault))
+    }
+
+    /// Gives the loaded model another budget; its files are read again as far as that needs.
+    ///
+    /// # Errors
+    /// A [`Failure`]. Afterwards [`holds_model`](Self::holds_model) says whether the model is still there, as
+    /// it was: so it is after a budget that is too small.
+    #[wasm_bindgen(js_name = setBudget, unchecked_return_type = "ModelCard")]
+    pub async fn set_budget(
+        &self,
+        options: Ts<BudgetOptions>,
+        #[wasm_bindgen(unchecked_param_type = "(progress: Progress) => void")] on_progress: Function,
+    ) -> Result<JsValue, Failure> {
+        let options = options.to_rust().map_err(|error| Failure::request(&error))?;
+        let request = options.request()?;
+        call(&on_progress, &Progress::Header);
+        let progress = Latch::new(LoadProgress::default());
+        let setting = self.handle.set_budget(request, progress.clone());
+        let set = telling_progress(setting, &progress, &on_progress).await;
+        // Only a plan that cannot be made leaves the model as it was.
+        if let Err(error) = &set
+            && !matches!(error, LoadError::OverBudget { .. } | LoadError::Plan { .. } | LoadError::Busy)
+        {
+            self.loaded.replace(None);
+        }
+        let BudgetSet { plan, was_reduced, gpu_bytes, read_bytes, quarantined } =
+            set.map_err(|error| self.failed(error.into()))?;
+        let Some((head, loaded)) = self.loaded.take() else { return Err(self.failed(no_model())) };
+        let loaded = ModelLoaded { plan, was_reduced, gpu_bytes, read_bytes, quarantined, ..loaded };
+        self.recall_costs(&loaded).await;
+        let card = ModelCard::new(&head, &loaded);
+        self.loaded.replace(Some((head, loaded)));
+        to_script(&card).map(JsValue::from)
+    }
+
+    /// Whether a model is loaded.
+    #[wasm_bindgen(js_name = holdsModel)]
+    pub fn holds_model(&self) -> bool {
+        self.loaded.borrow().is_some()
+    }
+
     /// Stops what runs and frees the model.
     ///
     /// # Errors
     /// A [`Failure`] of kind `engine-gone` only.
     pub async fn unload(&self) -> Result<(), Failure> {
+        self.loaded.replace(None);
         self.handle.unload().await.map_err(|error| self.failed(error.into()))
     }
 
@@ -171,15 +235,19 @@ impl Engine {
         let generated = self.handle.generate(request).await;
         let mut generation = generated.map_err(|error| self.failed(error.into()))?;
         let reused_tokens = generation.started.reused_tokens;
-        let prompt_tokens = generation.started.prompt_ids.len() as u32;
-        tell(&on_event, &ReplyEvent::Started { prompt_tokens, reused_tokens }).await?;
+        self.notes.fault(generation.started.memory_fault.take());
+        tell(&on_event, &self.started(&generation.started)).await?;
+        self.tell_notes(&on_event).await?;
         while let Some(event) = generation.events.next().await {
             let event = match event {
                 GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
-                GenerationEvent::Finished(finished) => {
+                GenerationEvent::Finished(mut finished) => {
+                    self.notes.fault(finished.memory_fault.take());
+                    self.keep_costs().await;
+                    self.tell_notes(&on_event).await?;
                     return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
                 }
                 GenerationEvent::Failed(error) => return Err(self.failed(error.into())),
@@ -265,7 +333,48 @@ impl Engine {
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;
-        to_script(&ModelCard::new(head, &loaded)).map(JsValue::from)
+        self.recall_costs(&loaded).await;
+        let card = ModelCard::new(&head, &loaded);
+        self.loaded.replace(Some((head, loaded)));
+        to_script(&card).map(JsValue::from)
+    }
+
+    /// What the page is told when a reply begins.
+    fn started(&self, started: &GenerationStarted) -> ReplyEvent {
+        let loaded = self.loaded.borrow();
+        let plan = loaded.as_ref().map(|(_, loaded)| (MemoryPlan::from(&*loaded.plan), loaded.gpu_bytes));
+        ReplyEvent::Started {
+            prompt_tokens: started.prompt_ids.len() as u32,
+            reused_tokens: started.reused_tokens,
+            memory_tokens: started.memory_tokens,
+            kv_bytes: plan.map_or(0, |(plan, _)| plan.kv_bytes),
+            gpu_bytes: plan.map_or(0, |(_, gpu_bytes)| gpu_bytes),
+        }
+    }
+
+    /// Tells what was noted of the browser's records.
+    async fn tell_notes(&self, on_event: &Function) -> Result<(), Failure> {
+        for (code, message) in self.notes.take() {
+            tell(on_event, &ReplyEvent::Warned { code, message }).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts with what an earlier visit has measured of this model.
+    async fn recall_costs(&self, loaded: &ModelLoaded) {
+        match self.handle.recall_costs(&self.records, loaded).await {
+            // A record of no use is replaced after the next reply.
+            Ok(Recalled::Nothing | Recalled::Costs | Recalled::Refused(_)) => {}
+            Err(error) => self.notes.refusal(error.to_string()),
+        }
+    }
+
+    /// Keeps what was measured for the next visit.
+    async fn keep_costs(&self) {
+        let Some((_, loaded)) = self.loaded.borrow().clone() else { return };
+        if let Err(error) = self.handle.keep_costs(&self.records, &loaded).await {
+            self.notes.refusal(error.to_string());
+        }
     }
 
     async fn generate_request(&self, request: ReplyRequest) -> Result<Generate, Failure> {
@@ -337,83 +446,12 @@ pub async fn inspect_address(
     to_script(&ModelInspection::from(inspection)).map(JsValue::from)
 }
 
+fn no_model() -> Failure {
+    let message = "no model is loaded: load one first".into();
+    Failure { kind: FailureKind::Request, message }
+}
+
 fn file_sources(files: Vec<web_sys::File>) -> Vec<NamedSource> {
     let named = |file: web_sys::File| NamedSource::new(file.name(), BlobSource::new(file.into()));
     files.into_iter().map(named).collect()
-}
-
-fn chat_prompt(turns: Vec<Turn>, think: bool) -> Prompt {
-    let turn = |turn: Turn| ChatTurn {
-        role: match turn.role {
-            Speaker::System => ChatRole::System,
-            Speaker::User => ChatRole::User,
-            Speaker::Assistant => ChatRole::Assistant,
-        },
-        content: turn.content,
-    };
-    Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think, now: local_time() }
-}
-
-/// A whole number below 2^53, which a script can hold and ask for again.
-fn random_seed() -> u64 {
-    (Math::random() * 9_007_199_254_740_992.0) as u64
-}
-
-/// The visitor's time, for templates that print a date.
-fn local_time() -> WallTime {
-    let now = Date::new_0();
-    WallTime {
-        year: now.get_full_year() as i32,
-        month: now.get_month() as u8 + 1,
-        day: now.get_date() as u8,
-        hour: now.get_hours() as u8,
-        minute: now.get_minutes() as u8,
-        second: now.get_seconds() as u8,
-    }
-}
-
-/// Awaits a load and passes its progress on.
-async fn telling_progress<T>(
-    loading: impl Future<Output = T>,
-    progress: &Latch<LoadProgress>,
-    on_progress: &Function,
-) -> T {
-    pin_mut!(loading);
-    let mut version = 0;
-    loop {
-        let changed = progress.changed(version);
-        pin_mut!(changed);
-        match select(loading.as_mut(), changed).await {
-            Either::Left((loaded, _)) => return loaded,
-            Either::Right((now, _)) => {
-                version = progress.version();
-                call(on_progress, &Progress::from(now));
-            }
-        }
-    }
-}
-
-/// A value for the script.
-fn to_script<T: Tsify + Serialize>(value: &T) -> Result<Ts<T>, Failure> {
-    value.into_ts().map_err(|error| Failure::new(FailureKind::Other, &error))
-}
-
-/// Tells the script something that it may miss: progress that cannot be shown is no reason to stop.
-fn call<T: Tsify + Serialize>(listener: &Function, value: &T) {
-    if let Ok(value) = value.into_ts() {
-        let _ = listener.call1(&JsValue::NULL, &value.into());
-    }
-}
-
-/// Tells the script something and waits until it is ready for more.
-async fn tell<T: Tsify + Serialize>(listener: &Function, value: &T) -> Result<(), Failure> {
-    let told = listener.call1(&JsValue::NULL, &to_script(value)?.into());
-    let broken = |error: JsValue| Failure {
-        kind: FailureKind::Other,
-        message: format!("the page does not take the reply: {}", crate::error::text_of(&error)),
-    };
-    match told.map_err(broken)?.dyn_into::<Promise>() {
-        Ok(ready) => JsFuture::from(ready).await.map(drop).map_err(broken),
-        Err(_) => Ok(()),
-    }
 }

@@ -9,6 +9,9 @@
 pub mod engine;
 pub mod error;
 pub mod panic;
+pub mod records;
+#[cfg(target_arch = "wasm32")]
+mod script;
 pub mod source;
 pub mod wire;
 pub mod wire_model;

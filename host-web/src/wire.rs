@@ -148,6 +148,8 @@ pub enum Remember {
     Off,
     /// Until the conversation is reset or another model loaded.
     Conversation,
+    /// In the browser, for as long as it keeps it.
+    Origin,
 }
 
 impl From<Remember> for MemoryScope {
@@ -155,6 +157,7 @@ impl From<Remember> for MemoryScope {
         match remember {
             Remember::Off => Self::Off,
             Remember::Conversation => Self::Conversation,
+            Remember::Origin => Self::Origin,
         }
     }
 }
@@ -244,6 +247,16 @@ impl ReplyRequest {
     }
 }
 
+/// What a reply does without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Tsify)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarningCode {
+    /// What the browser kept of earlier replies is of no use; it is begun anew.
+    MemoryDropped,
+    /// The browser keeps nothing for another visit.
+    NotRemembered,
+}
+
 /// What happens while a reply is generated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -254,6 +267,19 @@ pub enum ReplyEvent {
         prompt_tokens: u32,
         /// How many of them were in the cache.
         reused_tokens: u32,
+        /// Tokens of earlier replies that drafts may be made from.
+        memory_tokens: u32,
+        /// Bytes of keys and values on the GPU.
+        kv_bytes: u64,
+        /// Bytes of all buffers there.
+        gpu_bytes: u64,
+    },
+    /// Something that is no failure: the reply goes on.
+    Warned {
+        /// What sort.
+        code: WarningCode,
+        /// What it is, for the visitor.
+        message: String,
     },
     /// A pass whose weights stream through the GPU is this far.
     Advanced {

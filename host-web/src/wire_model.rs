@@ -5,7 +5,7 @@ use tsify::Tsify;
 
 use fanlight_actors::pager::{InspectRequest, Inspection};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, BufferOwner, GpuPlan, KvFormat, Preset};
-use fanlight_messages::protocol::engine::ModelLoaded;
+use fanlight_messages::protocol::engine::{ModelLoaded, SetBudget};
 
 use crate::error::{Failure, FailureKind};
 
@@ -42,6 +42,35 @@ impl LoadOptions {
     /// # Errors
     /// Of kind `request` when both a preset and a budget are given.
     pub fn inspect_request(&self) -> Result<InspectRequest, Failure> {
+        let Self { preset, budget_mib, batch_tokens, .. } = *self;
+        let SetBudget { budget, batch_tokens } =
+            BudgetOptions { preset, budget_mib, batch_tokens }.request()?;
+        let kv_format = self.kv_type.unwrap_or(KvType::F16).into();
+        Ok(InspectRequest { context_len: self.context_len, batch_tokens, kv_format, budget })
+    }
+}
+
+/// What a model may take on the GPU; all that it needs where nothing is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Tsify)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BudgetOptions {
+    /// As in [`LoadOptions`].
+    #[tsify(optional)]
+    pub preset: Option<PresetName>,
+    /// As in [`LoadOptions`].
+    #[tsify(optional)]
+    pub budget_mib: Option<u32>,
+    /// As in [`LoadOptions`].
+    #[tsify(optional)]
+    pub batch_tokens: Option<u32>,
+}
+
+impl BudgetOptions {
+    /// What the engine is asked for.
+    ///
+    /// # Errors
+    /// Of kind `request` when both a preset and a budget are given.
+    pub fn request(&self) -> Result<SetBudget, Failure> {
         if self.preset.is_some() && self.budget_mib.is_some() {
             let message = "a preset and a budget are given: give one of them".into();
             return Err(Failure { kind: FailureKind::Request, message });
@@ -52,11 +81,9 @@ impl LoadOptions {
             Some(_) => Preset::Saver.batch_tokens(),
             None => preset.map_or(BATCH_TOKENS_MAX, Preset::batch_tokens),
         };
-        Ok(InspectRequest {
-            context_len: self.context_len,
-            batch_tokens: self.batch_tokens.unwrap_or(suited),
-            kv_format: self.kv_type.unwrap_or(KvType::F16).into(),
+        Ok(SetBudget {
             budget: preset.map(Preset::budget).or(self.budget_mib.map(sized)),
+            batch_tokens: self.batch_tokens.unwrap_or(suited),
         })
     }
 }
@@ -260,10 +287,10 @@ pub struct ModelCard {
 }
 
 impl ModelCard {
-    /// What a load has brought.
-    pub fn new(head: ModelHead, loaded: &ModelLoaded) -> Self {
+    /// What a load, or another budget, has brought.
+    pub fn new(head: &ModelHead, loaded: &ModelLoaded) -> Self {
         Self {
-            head,
+            head: head.clone(),
             plan: (&*loaded.plan).into(),
             was_reduced: loaded.was_reduced,
             context_len: loaded.context_len,

@@ -68,14 +68,15 @@ pub const DEMANDS: usize = 1 + 1;
 pub const READS_IN_FLIGHT: usize = 4;
 /// Microseconds between two reports of how far a pass is.
 pub const PASS_REPORT_US: u64 = 100_000;
-/// Control requests: an end of the run and a question for the adapter.
-pub const SUBMITTER_CONTROL: usize = 1 + 1;
+/// Control requests: a pause of the run, its end, and a question for the adapter.
+pub const SUBMITTER_CONTROL: usize = 1 + 1 + 1;
 /// Unread events of a run: every submission in flight has its place before it is submitted, and one more may
 /// wait for the engine.
 pub const RUN_EVENTS: usize = WINDOWS_IN_FLIGHT as usize + 1;
-/// Unread events of a reply: eight windows of text, and the end and every resume, whose places are reserved
-/// when the reply begins. When it is full, no further window is submitted.
-pub const REPLY_EVENTS: usize = 8 + 1 + RESUMES_MAX as usize;
+/// Unread events of a reply: eight windows of text, and the end, every resume and what a run may still tell
+/// when it is paused, whose places are reserved when the reply begins. When it is full, no further window is
+/// submitted.
+pub const REPLY_EVENTS: usize = 8 + 1 + RESUMES_MAX as usize + RUN_EVENTS;
 /// Requests to the memory: the engine asks one at a time, and a reset may follow at once.
 pub const MEMORY_INBOX: usize = 1 + 1;
 /// Samples that wait for the controller or telemetry; more are dropped and counted.

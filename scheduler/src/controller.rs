@@ -194,8 +194,9 @@ impl Controller {
             width,
             steps,
             gap_us: self.gap_us(width, steps),
-            tokens_per_s: self.tokens_per_s(width, steps),
+            // The cast saturates.
             cap_us: self.window_us_max as u64,
+            tokens_per_s: self.tokens_per_s(width, steps),
         }
     }
 

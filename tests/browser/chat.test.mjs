@@ -25,9 +25,17 @@ before(async () => {
 });
 after(async () => on?.close());
 
-/** Keeps what the page asks its worker for. */
+/** Keeps what the page asks its worker for, and what it compiles itself. */
 const keepRequests = (to) =>
   to.addInitScript(() => {
+    globalThis.compiled = [];
+    for (const name of ["compile", "compileStreaming", "instantiate", "instantiateStreaming"]) {
+      const real = WebAssembly[name];
+      WebAssembly[name] = (...all) => {
+        globalThis.compiled.push(name);
+        return real(...all);
+      };
+    }
     globalThis.asked = [];
     const { postMessage } = Worker.prototype;
     Worker.prototype.postMessage = function keeping(message, ...rest) {
@@ -60,6 +68,32 @@ async function findings() {
           .slice(0, 200)}`,
     );
 }
+
+test("a folder is opened and remembered, and models in it are found whatever they are called", async () => {
+  // A folder of the origin's own is read like a picked one, and nobody has to click for it.
+  await page.evaluate(async (url) => {
+    const root = await navigator.storage.getDirectory();
+    const library = await root.getDirectoryHandle("library", { create: true });
+    const put = async (place, data) => {
+      const [name, ...above] = place.split("/").reverse();
+      let folder = library;
+      for (const part of above.reverse()) folder = await folder.getDirectoryHandle(part, { create: true });
+      const file = await (await folder.getFileHandle(name, { create: true })).createWritable();
+      await file.write(data);
+      await file.close();
+    };
+    await put(`blobs/sha256-${"ab".repeat(32)}`, await (await fetch(url)).arrayBuffer());
+    await put(`blobs/sha256-${"cd".repeat(32)}-partial`, new Uint8Array(1000));
+    await put("manifests/registry.example/library/tiny/latest", '{"layers":[]}');
+    globalThis.showDirectoryPicker = async () => library;
+  }, `/models/${path.basename(model)}`);
+  await page.getByRole("button", { name: "Open a folder" }).click();
+  const list = page.getByRole("region", { name: "Models in the folder" });
+  assert.match(await list.innerText(), /^One model in the folder\s+blobs\/sha256-abab/);
+  await list.getByRole("button", { name: /sha256-abab/ }).click();
+  assert.match(await page.locator("#card").innerText(), /tiny llama/);
+  await page.getByRole("button", { name: "Choose another" }).click();
+});
 
 test("an unsupported file is explained, and a good one shows its card before it is loaded", async () => {
   const cut = changed(folder, "cut.gguf", model, (bytes) => bytes.subarray(0, 60_000));
@@ -105,6 +139,7 @@ test("an answer grows on the page, at most once per frame, and its line tells th
   assert.match(note, /[\d.]+ tokens\/s/);
   assert.match(note, /Cut at the most tokens/);
   assert.equal(await page.locator("#log").getAttribute("aria-live"), "polite");
+  assert.deepEqual(await page.evaluate(() => globalThis.compiled), [], "the engine runs in its worker only");
 });
 
 test("e08: stopped by button and by key, an answer keeps its text, and the next one comes", async () => {
@@ -129,19 +164,19 @@ test("e08: stopped by button and by key, an answer keeps its text, and the next 
 test("answers are made again and questions edited as branches", async () => {
   const last = page.locator(".answer").last();
   await last.getByRole("button", { name: "Answer again" }).click();
-  await last.getByText("2 of 2").waitFor();
+  await last.getByText("2 of 2", { exact: true }).waitFor();
   await visit.answer();
   const question = page.locator(".question").last();
   await question.hover();
   await question.getByRole("button", { name: "Edit and ask again" }).click();
   await page.locator(".editor textarea").fill("something else");
   await page.getByRole("button", { name: "Ask this instead" }).click();
-  await page.locator(".question").last().getByText("2 of 2").waitFor();
+  await page.locator(".question").last().getByText("2 of 2", { exact: true }).waitFor();
   await visit.answer();
   assert.equal(await page.locator(".question .said").last().innerText(), "something else");
   await page.locator(".question").last().getByRole("button", { name: "The version before" }).click();
   assert.equal(await page.locator(".question .said").last().innerText(), "and then");
-  await page.locator(".answer").last().getByText("2 of 2").waitFor();
+  await page.locator(".answer").last().getByText("2 of 2", { exact: true }).waitFor();
 });
 
 test("f07, f10: what is too long is given back, or goes on without its oldest turns", async () => {
@@ -236,6 +271,36 @@ test("no serious finding of axe, and nothing wider than a phone, in either theme
   }
 });
 
+test("a model over its budget streams, and another amount of memory needs no other load", async () => {
+  await page.locator("#new").click();
+  await page.locator("#model-button").click();
+  // Its weights take a good MiB, so that some whole number of MiB holds a part of them.
+  await page.locator("#files:enabled").setInputFiles(synthetic(folder, "tiny-llama", "f32", 7));
+  const card = page.locator("#card");
+  await card.locator("#memory").selectOption("custom");
+  const [, megabytes] = /On the GPU\s+([\d.]+) MB/.exec(await card.innerText());
+  // A little less, as the card rounds.
+  await card.locator("#budget").fill(String(Math.floor((1e6 * megabytes) / 2 ** 20 - 0.06)));
+  await card.locator("#budget").blur();
+  await card.filter({ hasText: "stream through" }).waitFor();
+  await page.locator("#load:enabled").click();
+  await page.locator(".panel").waitFor({ state: "detached" });
+  await visit.setting("tokens", 6);
+  const streamed = await visit.ask("the light");
+  await page.locator("#model-button").click();
+  await page.locator("#memory").selectOption("all");
+  await page.locator("#resize").click();
+  const loaded = page.getByRole("region", { name: "The loaded model" });
+  await loaded.filter({ hasNotText: "stream through" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator(".panel").waitFor({ state: "detached" });
+  const asks = await page.evaluate(() => globalThis.asked.map(({ question }) => question?.name));
+  assert.equal(asks.findLast((name) => name === "load" || name === "budget"), "budget");
+  await page.getByRole("button", { name: "Answer again" }).click();
+  await page.getByText("2 of 2", { exact: true }).waitFor();
+  assert.equal((await visit.answer()).text, streamed.text, "the conversation is there, and the same is said");
+});
+
 test("a killed worker is told, and the next question loads the model once more", async () => {
   await page.locator("#new").click();
   const [worker] = page.workers();
@@ -255,6 +320,10 @@ test("conversations stay when the page is opened again without a network", async
   await page.reload();
   await page.locator("#files:enabled").waitFor();
   assert.equal((await exported()).length, before);
+  // The folder of before is a click away.
+  await page.getByRole("button", { name: "library", exact: true }).click();
+  assert.match(await page.getByRole("region", { name: "Models in the folder" }).innerText(), /One model/);
+  await page.getByRole("button", { name: "Close the folder" }).click();
   await page.locator(".conversation").nth(1).click();
   // Without a model there is nothing to ask, but the list and the settings work.
   await visit.setting("keeps", false);

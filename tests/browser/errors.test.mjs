@@ -1,12 +1,14 @@
 // Files that are no usable model: each gives a message that can be read, and a good file then works.
 
 import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { bigEndian, changed, nativeReply, synthetic, temporaryFolder, withType } from "./files.mjs";
 import { SdkVisit, stage } from "./harness.mjs";
-import { split } from "./split.mjs";
+import { split, stretched } from "./split.mjs";
 
 const folder = temporaryFolder();
 const PROMPT = "the light of the house";
@@ -15,7 +17,7 @@ let model;
 let visit;
 
 before(async () => {
-  model = synthetic(folder, "tiny-llama", "q8_0");
+  model = synthetic(folder, "tiny-llama", "q8_0", 3);
   on = await stage(folder);
   visit = await SdkVisit.open(on);
 });
@@ -24,7 +26,7 @@ after(async () => on?.close());
 /** Loads picked files. */
 async function load(...files) {
   await visit.pick(...files);
-  return await visit.run(() => outcome(engine.load(picked, { contextLength: 512 })));
+  return await visit.run((how) => outcome(engine.load(picked, how)), visit.how);
 }
 
 async function refuses(file, ...texts) {
@@ -73,6 +75,14 @@ test("a12: the parts of a split model in any order, as one file, and without one
   assert.deepEqual(ids, nativeReply(model, PROMPT, { tokens: 8, raw: true }).output_ids);
 });
 
+test("e06: a weight beyond 4 GiB of a file is read where it lies", async () => {
+  const plain = (await visit.reply(PROMPT, { maxTokens: 8 })).ids;
+  const far = stretched(model, path.join(folder, "far.gguf"));
+  assert.ok(fs.statSync(far).size > 2 ** 32);
+  assert.equal((await load(far)).value?.name, "tiny llama");
+  assert.deepEqual((await visit.reply(PROMPT, { maxTokens: 8 })).ids, plain);
+});
+
 test("models are found in a folder by their first bytes, split ones as one", async () => {
   const unnamed = changed(folder, "sha256-0123abcd", model, (bytes) => bytes);
   await visit.pick(fileURLToPath(import.meta.url), unnamed, ...split(model, folder, "parts", 3));
@@ -87,7 +97,7 @@ test("models are found in a folder by their first bytes, split ones as one", asy
 });
 
 test("a second model takes the place of the first", async () => {
-  const { value } = await load(synthetic(folder, "tiny-qwen2", "q4_0"));
+  const { value } = await load(synthetic(folder, "tiny-qwen2", "q4_0", 3));
   assert.equal(value?.architecture, "qwen2");
   assert.ok((await visit.reply(PROMPT, { maxTokens: 4 })).ids.length > 0);
 });

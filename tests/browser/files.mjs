@@ -27,10 +27,14 @@ export function temporaryFolder() {
   return folder;
 }
 
-/** Writes a synthetic model and returns its path. */
-export function synthetic(folder, shape, type) {
+/**
+ * Writes a synthetic model and returns its path. Of one layer unless said otherwise: a processor takes a
+ * millisecond and a half for every kernel of a step, however little it does.
+ */
+export function synthetic(folder, shape, type, layers = 1) {
   const file = path.join(folder, `${shape}-${type}.gguf`);
-  runTool("fanlight-tests", "synth-gguf", ["--shape", shape, "--type", type, "--out", file]);
+  const args = ["--shape", shape, "--type", type, "--layers", String(layers), "--out", file];
+  runTool("fanlight-tests", "synth-gguf", args);
   return file;
 }
 

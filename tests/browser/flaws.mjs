@@ -26,6 +26,24 @@ function part(file, { start, end }) {
   return bytes;
 }
 
+/** Half of a range, and then the end of the connection. */
+function breakOff({ response, file, range, size }) {
+  response.writeHead(206, {
+    "content-range": `bytes ${range.start}-${range.end}/${size}`,
+    "content-length": range.end - range.start + 1,
+    etag: etagOf(file),
+  });
+  response.write(part(file, { start: range.start, end: range.start + ((range.end - range.start) >> 1) }));
+  setTimeout(() => response.destroy(), 50);
+}
+
+/** The third answer breaks off, and from then on something is wrong. */
+function brokenOnce(asked, then) {
+  if (asked.count < 3) sendFile(asked.request, asked.response, asked.file);
+  else if (asked.count === 3) breakOff(asked);
+  else then(asked);
+}
+
 /** What is wrong, by name: each answers one request for a range. */
 const FLAWS = {
   /** The whole file for every range. */
@@ -83,15 +101,16 @@ const FLAWS = {
   shaky: ({ request, response, file, range, size, count }) => {
     if (count === 1) response.writeHead(429, { "retry-after": "1" }).end();
     else if (count === 3) response.writeHead(503).end();
-    else if (count === 5) {
-      response.writeHead(206, {
-        "content-range": `bytes ${range.start}-${range.end}/${size}`,
-        "content-length": range.end - range.start + 1,
-        etag: etagOf(file),
-      });
-      response.write(part(file, { start: range.start, end: range.start + ((range.end - range.start) >> 1) }));
-      setTimeout(() => response.destroy(), 50);
-    } else sendFile(request, response, file);
+    else if (count === 5) breakOff({ response, file, range, size });
+    else sendFile(request, response, file);
+  },
+  /** A connection that breaks in mid-body, and then the whole file in place of the rest. */
+  overrun: (asked) => brokenOnce(asked, FLAWS.whole),
+  /** The same, and then another part than the rest. */
+  astray: (asked) => brokenOnce(asked, FLAWS.shifted),
+  /** An address that leads elsewhere and names a hash on the way, as hubs do; the file itself has another. */
+  linked: ({ response, name }) => {
+    response.writeHead(302, { location: `/models/${name}`, "x-linked-etag": '"of-the-hub"' }).end();
   },
   /** A signed address that the original one leads to, and that is refused after two uses. */
   expiring: ({ response, name, count }) => {

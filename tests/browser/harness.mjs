@@ -21,7 +21,7 @@ const { chromium } = require("playwright-core");
 /** Pipelines are compiled for a processor here, and two cores do everything. */
 export const PATIENCE_MS = 300_000;
 
-const FLAGS = [
+const PLAIN = [
   "--headless=new",
   "--no-sandbox",
   "--disable-gpu-sandbox",
@@ -29,23 +29,35 @@ const FLAGS = [
   "--disable-background-networking",
   "--disable-component-update",
   "--disable-sync",
-  "--enable-unsafe-webgpu",
-  "--use-webgpu-adapter=swiftshader",
 ];
+/** Flags that make a processor compute. */
+const SOFTWARE = "--enable-unsafe-webgpu --use-webgpu-adapter=swiftshader";
+
+/** What a browser is started with; by default the one of these tests, on the processor. */
+function startedWith({ chromium: program, flags } = {}) {
+  const chosen = flags ?? process.env.FANLIGHT_BROWSER_FLAGS ?? SOFTWARE;
+  return {
+    executablePath: program ?? process.env.FANLIGHT_BROWSER ?? "/usr/bin/chromium",
+    args: [...PLAIN, ...chosen.split(/\s+/).filter(Boolean)],
+  };
+}
 
 /** A browser; one that does not start is a failure, never a skipped test. */
 export function launch() {
-  return chromium.launch({
-    executablePath: process.env.FANLIGHT_BROWSER ?? "/usr/bin/chromium",
-    args: FLAGS,
-  });
+  return chromium.launch(startedWith());
+}
+
+/** A browser with a folder of its own for what it keeps, as a visitor has one. */
+export function launchLasting(folder, how) {
+  return chromium.launchPersistentContext(folder, startedWith(how));
 }
 
 /** The browser's own context with an extension in it, which other contexts would not have. */
 export function launchWithExtension(extension) {
+  const { executablePath, args } = startedWith();
   return chromium.launchPersistentContext("", {
-    executablePath: process.env.FANLIGHT_BROWSER ?? "/usr/bin/chromium",
-    args: [...FLAGS, `--disable-extensions-except=${extension}`, `--load-extension=${extension}`],
+    executablePath,
+    args: [...args, `--disable-extensions-except=${extension}`, `--load-extension=${extension}`],
     ignoreDefaultArgs: ["--disable-extensions", "--headless"],
   });
 }
@@ -110,6 +122,9 @@ export class Visit {
 
 /** A page with nothing but the SDK: `sdk` is the package, `engine` an engine. */
 export class SdkVisit extends Visit {
+  /** How models are loaded. Without batches of many tokens half of the time for compiling is spared. */
+  how = { contextLength: 512, batchSize: 1 };
+
   static async open(on, { create = {}, prepare, context, address = "pages/blank.html" } = {}) {
     const visit = await super.open(on, address, prepare, context ?? on.browser);
     await visit.begin(create);
@@ -158,7 +173,7 @@ export class SdkVisit extends Visit {
   load(url, options = {}) {
     return this.run(
       ([from, how]) => outcome(engine.load(from, how)),
-      [url, { contextLength: 512, ...options }],
+      [url, { ...this.how, ...options }],
     );
   }
 

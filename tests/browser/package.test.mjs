@@ -22,7 +22,7 @@ let on;
 const script = (options, from = "fanlight") => `
   import { Fanlight } from ${JSON.stringify(from)};
   const engine = await Fanlight.create(${options});
-  await engine.load("/models/tiny-llama-q8_0.gguf", { contextLength: 256, cache: "none" });
+  await engine.load("/models/tiny-llama-q8_0.gguf", { contextLength: 256, batchSize: 1, cache: "none" });
   globalThis.said = await engine.generate({ prompt: "the light" }, { maxTokens: 1 }).text();
 `;
 const html = (source) => `<!doctype html><title>x</title><script type="module" src="${source}"></script>`;

@@ -3,7 +3,7 @@
 // remembered.
 {
   const kept = [];
-  const seen = { bytes: 0, devices: [] };
+  const seen = { bytes: 0, buffers: 0, devices: [] };
   self.gpuSeen = seen;
   const device = GPUDevice.prototype;
   for (const name of ["createComputePipeline", "createComputePipelineAsync"]) {
@@ -17,11 +17,15 @@
   const createBuffer = device.createBuffer;
   device.createBuffer = function counting(descriptor) {
     seen.bytes += descriptor.size;
+    seen.buffers += 1;
     const buffer = createBuffer.call(this, descriptor);
     const { destroy } = buffer;
     let isGone = false;
     buffer.destroy = () => {
-      if (!isGone) seen.bytes -= descriptor.size;
+      if (!isGone) {
+        seen.bytes -= descriptor.size;
+        seen.buffers -= 1;
+      }
       isGone = true;
       destroy.call(buffer);
     };

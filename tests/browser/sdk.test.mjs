@@ -6,6 +6,7 @@ import { after, before, test } from "node:test";
 
 import { bundled, nativeReply, synthetic, temporaryFolder } from "./files.mjs";
 import { SdkVisit, stage } from "./harness.mjs";
+import { keptTests } from "./kept.mjs";
 
 const folder = temporaryFolder();
 const PROMPT = "the light of the house";
@@ -20,8 +21,12 @@ before(async () => {
   bundled(folder, "openai.js", 'export { default } from "openai";');
   on = await stage(folder);
   visit = await SdkVisit.open(on);
+  // Batches as visitors have them.
+  visit.how = { contextLength: 512 };
 });
 after(async () => on?.close());
+
+const inWorker = (work, argument) => visit.page.workers()[0].evaluate(work, argument);
 
 test("a model is looked into before it is loaded", async () => {
   const inspection = await visit.run((from) => engine.inspect(from, { contextLength: 512 }), url);
@@ -53,7 +58,9 @@ test("a reply has the ids of the command line, and its events add up", async () 
   assert.ok(
     stats.firstTokenMs > 0 && stats.tokensPerSecond > 0 && stats.prefillMs > 0 && stats.tokensPerStep === 1,
   );
-  assert.ok(stats.peakGpuBytes > stats.kvBytes && stats.kvBytes > 0);
+  const plan = await visit.run(() => engine.model.plan);
+  assert.deepEqual([stats.kvBytes, stats.peakGpuBytes], [plan.kvBytes, plan.gpuBytes], "as planned");
+  assert.equal(stats.prefilledTokens, stats.promptTokens);
   const whole = await visit.run(
     (prompt) => engine.generate({ prompt, parseSpecial: true }, { maxTokens: 24 }).text(),
     PROMPT,
@@ -74,6 +81,10 @@ test("f01, f02: stop texts are cut exactly, and nothing is said twice", async ()
   const cut = await visit.reply(PROMPT, { maxTokens: 24, stop: [stop, "never said here"] });
   assert.equal(cut.text, plain.text.slice(0, plain.text.indexOf(stop)));
   assert.equal(cut.last.reason, "stop");
+  // Of two where one begins the other, the shorter ends it; one that goes on as the reply does not holds
+  // nothing back for good.
+  const both = await visit.reply(PROMPT, { maxTokens: 24, stop: [stop, stop.slice(0, 2)] });
+  assert.equal(both.text, plain.text.slice(0, plain.text.indexOf(stop.slice(0, 2))));
   const missed = await visit.reply(PROMPT, { maxTokens: 24, stop: `${plain.text.slice(0, 2)}\u0000` });
   assert.equal(missed.text, plain.text);
   const refused = await visit.run(() => outcome(engine.generate({ prompt: "x" }, { stop: [""] }).text()));
@@ -146,11 +157,19 @@ test("e08: leaving the loop, stopping and aborting each end a reply, and the nex
 });
 
 test("e09: replies asked for at once wait for each other and do not mix", async () => {
-  const found = await visit.run(async () => {
+  const found = await visit.run(async (from) => {
     const ask = (content) => engine.generate([{ role: "user", content }], { maxTokens: 12 }).text();
     const apart = [await ask("one"), await ask("two"), await ask("three")];
-    return { apart, together: await Promise.all([ask("one"), ask("two"), ask("three")]) };
-  });
+    const together = await Promise.all([ask("one"), ask("two"), ask("three")]);
+    // A load in between takes its turn, too.
+    const loading = engine.load(from, { contextLength: 256 });
+    const between = [await ask("one")];
+    await loading;
+    between.push(await ask("three"));
+    await engine.load(from, { contextLength: 512 });
+    return { apart, together, between };
+  }, url);
+  assert.deepEqual(found.between, [found.apart[0], found.apart[2]]);
   assert.deepEqual(found.together, found.apart);
 });
 
@@ -268,6 +287,8 @@ test("f06, f08: an equal seed gives an equal reply, and impossible values are re
   );
 });
 
+keptTests(() => ({ visit, url, inWorker }));
+
 test("what a model may take is planned, and refused where it cannot be met", async () => {
   const found = await visit.run(async (from) => {
     const look = (options) => outcome(engine.inspect(from, { contextLength: 512, ...options }));
@@ -338,7 +359,7 @@ test("the client of OpenAI's own package is served without a network", async () 
 });
 
 test("e12: 20 loads and unloads leave memory as it was, and reports of them are heard", async () => {
-  const gpuBytes = () => visit.page.workers()[0].evaluate(() => globalThis.gpuSeen.bytes);
+  const gpuBytes = () => inWorker(() => globalThis.gpuSeen.bytes);
   await visit.load(url);
   const before = await gpuBytes();
   const found = await visit.run(async (from) => {
@@ -360,6 +381,21 @@ test("e12: 20 loads and unloads leave memory as it was, and reports of them are 
   assert.equal(found.heard.length, 40);
   assert.equal(await gpuBytes(), before, "bytes of buffers");
   assert.ok((await visit.reply(PROMPT, { maxTokens: 4 })).ids.length > 0);
+});
+
+test("e10: 500 replies leave memory as it was", async () => {
+  const seen = async () => {
+    const { wasmBytes } = await visit.run(() => engine.stats());
+    return [wasmBytes, await inWorker(() => [globalThis.gpuSeen.bytes, globalThis.gpuSeen.buffers])].flat();
+  };
+  const replies = (count) =>
+    visit.run(async (times) => {
+      for (let n = 0; n < times; n += 1) await engine.generate({ prompt: "the" }, { maxTokens: 2 }).text();
+    }, count);
+  await replies(20);
+  const before = await seen();
+  await replies(480);
+  assert.deepEqual(await seen(), before, "bytes of memory, bytes of buffers, buffers");
 });
 
 test("nothing has left the page, and a disposed engine says so", async () => {

@@ -10,8 +10,9 @@ import { fetched, golden } from "./files.mjs";
 import { SdkVisit, stage } from "./harness.mjs";
 
 const NAME = "smollm2-135m-instruct-q4_1.gguf";
-/** Few: a processor computes. */
-const TOKENS = 6;
+/** Few: a processor takes seven seconds for each. */
+const TOKENS = 4;
+const STREAMED_TOKENS = 3;
 /** Holds a third of the weights beside what a pass needs. */
 const BUDGET_MIB = 110;
 /** Where the reference's first two candidates are closer, another order of sums may choose the other. */
@@ -56,6 +57,7 @@ test("e01: a load that was cut off goes on, and smollm2 then continues as the re
   on.server.requests.length = 0;
 
   const visit = await SdkVisit.open(on, { context });
+  visit.how = { contextLength: 512 };
   const [partial] = await visit.run(() => engine.stored());
   assert.ok(!partial.isComplete && partial.keptBytes > size / 4, `${partial.keptBytes} bytes were kept`);
   const { value, message } = await visit.load(url);
@@ -73,9 +75,9 @@ test("e01: a load that was cut off goes on, and smollm2 then continues as the re
   const small = (await visit.load(url, { contextLength: 256, budgetMiB: BUDGET_MIB })).value;
   assert.deepEqual([small?.contextLength, small?.plan.isStreamed], [256, true]);
   assert.ok(small.gpuBytes <= BUDGET_MIB << 20, `${small.gpuBytes} bytes on the GPU`);
-  for (const width of [0, 8]) {
-    const streamed = await visit.reply(prompt, { maxTokens: TOKENS, width });
-    assert.deepEqual(streamed.ids, ids, `width ${width}`);
+  for (const width of [0, 2]) {
+    const streamed = await visit.reply(prompt, { maxTokens: STREAMED_TOKENS, width });
+    assert.deepEqual(streamed.ids, ids.slice(0, STREAMED_TOKENS), `width ${width}`);
   }
   assert.deepEqual(on.server.requests, []);
   const { wasmBytes } = await visit.run(() => engine.stats());

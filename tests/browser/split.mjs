@@ -1,5 +1,5 @@
-// Cuts a model file into parts as published ones are cut: the first holds the metadata, every part some
-// tensors.
+// Lays a model file out anew: in parts as published ones are cut, where the first holds the metadata and
+// every part some tensors, or with a hole that is larger than 32 bits can say.
 
 import fs from "node:fs";
 import path from "node:path";
@@ -91,13 +91,15 @@ function i32Key(name, value) {
   return Buffer.concat([u64(name.length), Buffer.from(name), u32(5), u32(value)]);
 }
 
-function write(keyCount, keys, tensors) {
+/** Writes a file; the last tensor lies at `far` behind the others' beginning, where that is given. */
+function write(target, keyCount, keys, tensors, far) {
   const entries = [];
-  const datas = [];
+  const places = [];
   let offset = 0;
   for (const { entry, data } of tensors) {
+    if (far !== undefined && data === tensors.at(-1).data) offset = far;
     entries.push(entry, u64(offset));
-    datas.push(data, Buffer.alloc(align(data.length) - data.length));
+    places.push({ offset, data });
     offset += align(data.length);
   }
   const head = Buffer.concat([
@@ -108,7 +110,21 @@ function write(keyCount, keys, tensors) {
     keys,
     ...entries,
   ]);
-  return Buffer.concat([head, Buffer.alloc(align(head.length) - head.length), ...datas]);
+  const file = fs.openSync(target, "w");
+  fs.writeSync(file, head, 0, head.length, 0);
+  for (const place of places) {
+    fs.writeSync(file, place.data, 0, place.data.length, align(head.length) + place.offset);
+  }
+  // Every tensor is followed by what fills it up.
+  fs.ftruncateSync(file, align(head.length) + offset);
+  fs.closeSync(file);
+}
+
+/** Writes the same model with its last weight beyond 4 GiB; the hole before it takes no room on the disk. */
+export function stretched(file, target) {
+  const { keyCount, keys, tensors } = read(fs.readFileSync(file));
+  write(target, keyCount, keys, tensors, 2 ** 32 + 2 * ALIGNMENT);
+  return target;
 }
 
 /** Writes the parts beside each other and returns their paths. */
@@ -122,13 +138,10 @@ export function split(file, folder, stem, count) {
       i32Key("split.tensors.count", tensors.length),
     ];
     const part = tensors.slice(no * size, (no + 1) * size);
-    const bytes =
-      no === 0
-        ? write(keyCount + own.length, Buffer.concat([keys, ...own]), part)
-        : write(own.length, Buffer.concat(own), part);
     const number = (n) => String(n).padStart(5, "0");
     const target = path.join(folder, `${stem}-${number(no + 1)}-of-${number(count)}.gguf`);
-    fs.writeFileSync(target, bytes);
+    if (no === 0) write(target, keyCount + own.length, Buffer.concat([keys, ...own]), part);
+    else write(target, own.length, Buffer.concat(own), part);
     return target;
   });
 }

@@ -5,7 +5,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { beforeWorker, SdkVisit, serve, stage } from "./harness.mjs";
+import { beforeWorker, SdkVisit, serve, stage, Visit } from "./harness.mjs";
 
 const folder = temporaryFolder();
 let on;
@@ -107,8 +107,9 @@ test("e18: tabs share an engine, and one takes over when its owner goes", async 
   assert.equal(value?.name, "tiny llama");
   assert.deepEqual(on.server.requests, [], "the model was not read again");
   assert.equal(guest.page.workers().length, 0, "the guest has no worker");
+  const remembered = { maxTokens: 12, memory: "origin" };
   const [one, two] = await Promise.all(
-    [owner, guest].map((tab) => tab.reply("the light", { maxTokens: 12 })),
+    [owner, guest].map((tab) => tab.reply("the light", remembered)),
   );
   assert.deepEqual(one.ids, two.ids);
 
@@ -136,7 +137,11 @@ test("e18: tabs share an engine, and one takes over when its owner goes", async 
   await guest.page.waitForFunction(() => seen.includes("token"));
   await owner.page.close();
   assert.equal((await guest.run(() => reading)).code, "owner-gone");
-  assert.deepEqual((await guest.reply("the light", { maxTokens: 12 })).ids, one.ids, "taken over");
+  const after = await guest.reply("the light", { ...remembered, width: 2 });
+  assert.deepEqual(after.ids, one.ids, "taken over");
+  // What was said in a page that is gone saves steps in this one.
+  const { memoryTokens, tokensPerStep } = after.last.stats;
+  assert.ok(memoryTokens === 13 && tokensPerStep > 1, `${memoryTokens} tokens, ${tokensPerStep} a step`);
   assert.equal(guest.page.workers().length, 1);
   await context.close();
 });
@@ -165,6 +170,41 @@ test("e18: a tab that the browser has stopped does not keep the engine from othe
   });
   assert.equal(await owner.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
   assert.equal(owner.page.workers().length, 0, "and the stopped tab asks it now");
+  await context.close();
+});
+
+test("engines that change the same record take turns, and the oldest records go", async () => {
+  const context = await on.browser.newContext();
+  const pages = await Promise.all([1, 2].map(() => Visit.open(on, "pages/blank.html", undefined, context)));
+  const work = ({ page }, at) =>
+    page.evaluate(async (own) => {
+      const { BrowserRecords } = await import("/sdk/records.js");
+      const records = new BrowserRecords();
+      for (let round = 0; round < 20; round += 1) {
+        const over = await records.lock();
+        const before = (await records.read("memory", "shared")) ?? [];
+        await records.write("memory", "shared", Uint8Array.of(...before, own));
+        over();
+      }
+    }, at + 1);
+  await Promise.all(pages.map(work));
+  const found = await pages[0].page.evaluate(async () => {
+    const { BrowserRecords } = await import("/sdk/records.js");
+    const records = new BrowserRecords();
+    const shared = [...(await records.read("memory", "shared"))];
+    for (let n = 0; n < 20; n += 1) await records.write("memory", `other ${n}`, Uint8Array.of(n));
+    const held = await records.lock();
+    const refused = await records.lock().then(
+      () => "granted",
+      ({ message }) => message,
+    );
+    held();
+    return { shared, names: await records.names("memory"), refused };
+  });
+  assert.deepEqual([1, 2].map((own) => found.shared.filter((byte) => byte === own).length), [20, 20]);
+  assert.equal(found.names.length, 16);
+  assert.ok(!found.names.includes("shared") && found.names.includes("other 19"));
+  assert.match(found.refused, /too long/);
   await context.close();
 });
 
@@ -212,6 +252,11 @@ const STRICT =
   "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; frame-src 'none'; " +
   "object-src 'none'; base-uri 'none'";
 
+const ISOLATION = {
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-embedder-policy": "require-corp",
+};
+
 test("e14: a policy that forbids WebAssembly is named in the error", async () => {
   const policy = { "content-security-policy": STRICT.replace(" 'wasm-unsafe-eval'", "") };
   const { code, message } = await servedWith(policy, (origin) => refused(async () => {}, origin));
@@ -220,11 +265,7 @@ test("e14: a policy that forbids WebAssembly is named in the error", async () =>
 });
 
 test("e14, e15: the strict policy suffices, with and without isolation headers", async () => {
-  const isolation = {
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-embedder-policy": "require-corp",
-  };
-  for (const more of [{}, isolation]) {
+  for (const more of [{}, ISOLATION]) {
     await servedWith({ "content-security-policy": STRICT, ...more }, async (origin) => {
       const page = await on.browser.newPage();
       const broken = [];
@@ -244,11 +285,32 @@ test("e14, e15: the strict policy suffices, with and without isolation headers",
         );
         return { isIsolated: crossOriginIsolated, architecture, elsewhere };
       });
-      assert.equal(found.isIsolated, more === isolation);
+      assert.equal(found.isIsolated, more === ISOLATION);
       assert.equal(found.architecture, "llama");
       assert.equal(found.elsewhere, "blocked");
       assert.deepEqual(broken, []);
       await page.close();
     });
   }
+});
+
+test("e15: an isolated page reads a model of another origin that allows it", async () => {
+  const allowing = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": "content-range, etag",
+  };
+  await servedWith(allowing, async (elsewhere) => {
+    await servedWith(ISOLATION, async (origin) => {
+      const page = await on.browser.newPage();
+      await page.goto(`${origin}/pages/blank.html`);
+      const found = await page.evaluate(async (url) => {
+        const { Fanlight } = await import("/sdk/index.js");
+        const engine = await Fanlight.create();
+        const { architecture } = await engine.inspect(url);
+        return { isIsolated: crossOriginIsolated, architecture };
+      }, `${elsewhere}/models/tiny-llama-q8_0.gguf`);
+      assert.deepEqual(found, { isIsolated: true, architecture: "llama" });
+      await page.close();
+    });
+  });
 });

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use fanlight_messages::error::LoadError;
+use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::protocol::controller::ForgetCosts;
 use fanlight_messages::protocol::engine::{BudgetSet, LoadProgress, SetBudget};
 use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned, WeightsPlaced};
@@ -10,11 +10,54 @@ use fanlight_messages::protocol::telemetry::Facts;
 
 use super::load::place;
 use super::quarantine::Quarantine;
+use super::reply::ReplyCore;
 use super::shell::{Engine, EngineMail, Interrupt, while_busy};
+use super::telling::Telling;
 use crate::controller::ControllerMail;
 use crate::kit::{Asked, Latch, Mailbox};
 
+fn gone(error: LoadError) -> GenerateError {
+    match error {
+        LoadError::EngineGone { actor } => GenerateError::EngineGone { actor },
+        _ => GenerateError::EngineGone { actor: "pager" },
+    }
+}
+
 impl Engine {
+    /// The budget that was asked for while a reply was generated takes effect between two of its runs.
+    /// What is returned ends the reply: there is no model any more. `Err` only when an actor is gone.
+    pub(super) async fn change_budget(
+        &mut self,
+        reply: &mut ReplyCore,
+        telling: &mut Telling,
+        mailbox: &mut Mailbox<EngineMail>,
+    ) -> Result<Option<Result<(), GenerateError>>, GenerateError> {
+        let Some((asked, progress)) = telling.budget.take() else { return Ok(None) };
+        telling.interrupt = self.set_budget(asked, progress, mailbox).await.map_err(gone)?;
+        if telling.interrupt.is_some() {
+            reply.cancel();
+            return Ok(Some(Ok(())));
+        }
+        // Why it is gone is what the asker of the budget hears.
+        Ok(self.model.is_none().then_some(Err(GenerateError::NoModel)))
+    }
+
+    /// The budget that was asked for when the reply had just ended, unless something ended it early.
+    pub(super) async fn late_budget(
+        &mut self,
+        telling: Telling,
+        mailbox: &mut Mailbox<EngineMail>,
+    ) -> Result<Option<Interrupt>, GenerateError> {
+        match (telling.budget, telling.interrupt) {
+            (Some((asked, progress)), None) => self.set_budget(asked, progress, mailbox).await.map_err(gone),
+            (Some((asked, _)), interrupt) => {
+                asked.reply.send(Err(LoadError::Busy));
+                Ok(interrupt)
+            }
+            (None, interrupt) => Ok(interrupt),
+        }
+    }
+
     /// Plans and places the model anew. `Err` only when an actor is gone.
     pub(super) async fn set_budget(
         &mut self,

@@ -57,6 +57,11 @@ impl ReplyCore {
         }
     }
 
+    /// So many tokens of what is to be evaluated are in the cache.
+    pub(super) fn keep(&mut self, tokens: usize) {
+        self.evaluated = tokens;
+    }
+
     /// True when a stop text has occurred: nothing that follows belongs to the reply.
     pub(super) fn has_stopped(&self) -> bool {
         self.stop.has_stopped()
@@ -159,7 +164,7 @@ impl ReplyCore {
         self.stats.drafting.accepted
     }
 
-    /// The device was lost with everything on it. What a run has to evaluate and what it starts with, so that
+    /// The run ended before the reply did. What the next one has to evaluate and what it starts with, so that
     /// the reply goes on as if nothing had happened; `None` when nothing is missing.
     pub(super) fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {
         if self.is_cancelled || self.has_stopped() || self.end.is_some() {

@@ -6,7 +6,7 @@ use fanlight_messages::limits::RUN_EVENTS;
 use fanlight_messages::protocol::controller::ConfigurePlan;
 use fanlight_messages::protocol::engine::Generate;
 use fanlight_messages::protocol::pager::StreamDecode;
-use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, RunEvent, RunId, RunOver};
+use fanlight_messages::protocol::submitter::{BeginDecode, EndDecode, PauseDecode, RunEvent, RunId, RunOver};
 
 use super::prompt::PreparedReply;
 use super::shell::Engine;
@@ -70,6 +70,13 @@ impl Engine {
     /// Tokens per prompt batch, where so many were asked for.
     pub(super) fn chunk_tokens(&self, wanted: u32) -> u32 {
         self.model.as_ref().map_or(wanted, |model| model.quarantine.chunk_tokens(wanted))
+    }
+
+    /// Asks the submitter to begin nothing more for the run.
+    pub(super) async fn pause_run(&mut self) -> Result<(), GenerateError> {
+        let pause = PauseDecode { run: self.last_run };
+        let told = self.links.submitter.start(pause, Into::into).await;
+        told.map(|_| ()).map_err(|_| GenerateError::EngineGone { actor: "submitter" })
     }
 
     /// Asks the submitter to submit nothing more for the run.

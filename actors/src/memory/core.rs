@@ -63,9 +63,13 @@ impl MemoryCore {
         self.conversation = None;
     }
 
-    /// Forgets everything: what the store is to hold in place of `stored`.
-    pub fn forget(&mut self, stored: Option<&[u8]>) -> Vec<u8> {
+    /// Forgets everything that this engine knows.
+    pub fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    /// What the store is to hold in place of `stored` when everything is forgotten.
+    pub fn forgotten(stored: Option<&[u8]>) -> Vec<u8> {
         SessionMemory::forgotten(stored.unwrap_or_default())
     }
 }
@@ -111,7 +115,8 @@ mod tests {
             assert_eq!(all, [1, 2, SEPARATOR, 3, 4, SEPARATOR, 5, 6, SEPARATOR]);
         }
         // And what one forgets, the other does not bring back.
-        let stored = one.forget(Some(&stored));
+        one.forget();
+        let stored = MemoryCore::forgotten(Some(&stored));
         let stored = two.learn_origin(KEY, &[7, 8].into(), Some(&stored));
         assert_eq!(words(&mut one, MemoryScope::Origin, Some(&stored)), [7, 8, SEPARATOR]);
     }

@@ -7,3 +7,5 @@ mod storage;
 pub use self::core::MemoryCore;
 pub use shell::{MemoryMail, memory};
 pub use storage::{MemoryStorage, NoStorage};
+
+pub use fanlight_drafter::session::STORE_BYTES_MAX;

@@ -61,7 +61,8 @@ pub async fn memory<S: MemoryStorage>(
                 mailbox.answer(asked.reply, learned);
             }
             MemoryMail::Forget(asked) => {
-                let forgotten = storage.update(|stored| core.forget(stored)).await;
+                let forgotten = storage.update_all(MemoryCore::forgotten).await;
+                core.forget();
                 asked.reply.send(forgotten.map_err(|reason| StoreFault::Unwritable { reason }));
             }
             MemoryMail::ResetConversation => core.reset_conversation(),
@@ -72,7 +73,7 @@ pub async fn memory<S: MemoryStorage>(
 
 async fn recall(core: &mut MemoryCore, storage: &impl MemoryStorage, asked: &RecallMemory) -> MemoryRecalled {
     let stored = match asked.scope {
-        MemoryScope::Origin => storage.read().await,
+        MemoryScope::Origin => storage.read(asked.key).await,
         MemoryScope::Off | MemoryScope::Conversation => Ok(None),
     };
     match stored {
@@ -97,7 +98,7 @@ async fn learn(
             Ok(())
         }
         MemoryScope::Origin => {
-            let updated = storage.update(|stored| core.learn_origin(*key, tokens, stored)).await;
+            let updated = storage.update(*key, |stored| core.learn_origin(*key, tokens, stored)).await;
             updated.map_err(|reason| StoreFault::Unwritable { reason })
         }
     }

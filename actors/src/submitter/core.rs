@@ -50,6 +50,8 @@ pub struct RunCore {
     in_flight: VecDeque<Submission>,
     in_flight_max: usize,
     stopped: bool,
+    /// Nothing more is to be begun.
+    finishing: bool,
 }
 
 impl RunCore {
@@ -69,12 +71,13 @@ impl RunCore {
             in_flight: VecDeque::new(),
             in_flight_max: begin.windows_in_flight.clamp(1, WINDOWS_IN_FLIGHT) as usize,
             stopped: false,
+            finishing: false,
         }
     }
 
     /// True when something may be submitted now.
     pub fn wants_submission(&self) -> bool {
-        !self.stopped && self.has_more() && self.in_flight.len() < self.in_flight_max
+        !self.is_ending() && self.has_more() && self.in_flight.len() < self.in_flight_max
     }
 
     /// True when the next submission is a window.
@@ -133,14 +136,23 @@ impl RunCore {
         self.stopped = true;
     }
 
-    /// True when nothing more will be submitted.
+    /// Nothing more is to be begun; what is under way goes on to its end.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+    }
+
+    /// True when not even what is under way is wanted.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
+    fn is_ending(&self) -> bool {
+        self.stopped || self.finishing
+    }
+
     /// True when nothing is in flight and nothing will be.
     pub fn is_over(&self) -> bool {
-        self.in_flight.is_empty() && (self.stopped || !self.has_more())
+        self.in_flight.is_empty() && (self.is_ending() || !self.has_more())
     }
 }
 

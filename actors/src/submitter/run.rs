@@ -40,7 +40,18 @@ enum Next {
     ReaderGone,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop.
+/// What control mail means for the run under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Heard {
+    Nothing,
+    /// Nothing more is to be begun.
+    Pause,
+    /// Nothing of it is wanted any more.
+    End,
+}
+
+/// Runs a request to its end. `control` answers control mail and returns what it means for the run: windows
+/// that are submitted end by themselves, so that a pause is as good as an end.
 pub(super) async fn run<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
@@ -48,7 +59,7 @@ pub(super) async fn run<M: BackendModel>(
     mailbox: &mut Mailbox<SubmitterMail>,
     links: &SubmitterLinks,
     pace: &mut Pace,
-    mut control: impl FnMut(SubmitterMail) -> bool,
+    mut control: impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<RunOver, DeviceError> {
     let Some(mut widths) = prepare(model, begin, mailbox, &mut control, links).await? else {
         return Ok(RunOver::default());
@@ -56,9 +67,7 @@ pub(super) async fn run<M: BackendModel>(
     model.begin(&begin.setup)?;
     let mut core = RunCore::new(begin);
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
-    let mut completed_us = 0;
-    let mut failure = None;
-    let mut orphaned = false;
+    let (mut completed_us, mut failure, mut orphaned) = (0, None, false);
     loop {
         while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
             .is_some_and(|rest_us| rest_us == 0)
@@ -87,8 +96,8 @@ pub(super) async fn run<M: BackendModel>(
                 core.stop();
             }
             Next::Control(Some(mail)) => {
-                if control(mail) {
-                    core.stop();
+                if control(mail) != Heard::Nothing {
+                    core.finish();
                 }
             }
             Next::Report(result) => {
@@ -125,7 +134,7 @@ async fn prepare<M: BackendModel>(
     model: &mut M,
     begin: &BeginDecode,
     mailbox: &mut Mailbox<SubmitterMail>,
-    control: &mut impl FnMut(SubmitterMail) -> bool,
+    control: &mut impl FnMut(SubmitterMail) -> Heard,
     links: &SubmitterLinks,
 ) -> Result<Option<Widths>, DeviceError> {
     links.gaps.begin_run(begin.asked_us);
@@ -170,10 +179,13 @@ fn complete(
 }
 
 /// Answers control mail that is there already; true when it stops the run.
-fn is_stopped(mailbox: &mut Mailbox<SubmitterMail>, control: &mut impl FnMut(SubmitterMail) -> bool) -> bool {
+fn is_stopped(
+    mailbox: &mut Mailbox<SubmitterMail>,
+    control: &mut impl FnMut(SubmitterMail) -> Heard,
+) -> bool {
     let mut is_stopped = false;
     while let Some(Some(mail)) = mailbox.next_control().now_or_never() {
-        is_stopped |= control(mail);
+        is_stopped |= control(mail) != Heard::Nothing;
     }
     is_stopped
 }

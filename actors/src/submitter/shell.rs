@@ -14,7 +14,7 @@ use fanlight_messages::protocol::telemetry::RecordSample;
 
 use super::gap::Gaps;
 use super::pace::Pace;
-use super::run::run;
+use super::run::{Heard, run};
 use super::streamed::{Told, run_streamed};
 use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
@@ -43,6 +43,8 @@ pub enum SubmitterMail {
     Stream(Asked<StreamRows>),
     /// See [`GatherRows`].
     Gather(Asked<GatherRows>),
+    /// See [`PauseDecode`].
+    Pause(Asked<PauseDecode>),
     /// See [`EndDecode`].
     End(Asked<EndDecode>),
 }
@@ -51,6 +53,7 @@ impl Mail for SubmitterMail {
     fn lane(&self) -> Lane {
         match self {
             Self::Describe(_) => DescribeDevice::LANE,
+            Self::Pause(_) => PauseDecode::LANE,
             Self::End(_) => EndDecode::LANE,
             _ => Lane::Inbox,
         }
@@ -75,6 +78,7 @@ from_asked!(
     Reopen(ReopenDevice),
     Stream(StreamRows),
     Gather(GatherRows),
+    Pause(PauseDecode),
     End(EndDecode)
 );
 
@@ -111,7 +115,7 @@ pub async fn submitter<B: Backend>(
     links: SubmitterLinks,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let mut model: Option<Placed<B::Model>> = None;
-    let mut ended = RunId::default();
+    let mut ends = Ends::default();
     while let Some(mail) = mailbox.next().await {
         match mail {
             SubmitterMail::Create(asked) => {
@@ -148,10 +152,13 @@ pub async fn submitter<B: Backend>(
                 let result = match &mut model {
                     None => Err(DeviceError::NoModel),
                     // Its end came first.
-                    Some(_) if asked.request.run <= ended => Ok(RunOver::default()),
+                    Some(_) if ends.heard(asked.request.run) != Heard::Nothing => Ok(RunOver::default()),
                     Some(model) => {
                         let current = asked.request.run;
-                        let control = |mail| answer_control(mail, backend.as_ref(), &mut ended) >= current;
+                        let control = |mail| {
+                            ends.answer(mail, backend.as_ref());
+                            ends.heard(current)
+                        };
                         model.run(&asked.request, &events, demands, &mut mailbox, &links, control).await
                     }
                 };
@@ -165,9 +172,7 @@ pub async fn submitter<B: Backend>(
             // What a run had asked for that has ended.
             SubmitterMail::Stream(asked) => asked.reply.send(Ok(())),
             SubmitterMail::Gather(asked) => asked.reply.send(Ok(())),
-            control @ (SubmitterMail::Describe(_) | SubmitterMail::End(_)) => {
-                answer_control(control, backend.as_ref(), &mut ended);
-            }
+            control => ends.answer(control, backend.as_ref()),
         }
     }
     Ok(())
@@ -198,7 +203,7 @@ impl<M: BackendModel> Placed<M> {
         demands: Option<StreamSender<Demand>>,
         mailbox: &mut Mailbox<SubmitterMail>,
         links: &SubmitterLinks,
-        control: impl FnMut(SubmitterMail) -> bool,
+        control: impl FnMut(SubmitterMail) -> Heard,
     ) -> Result<RunOver, DeviceError> {
         let Some(demands) = demands else {
             return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
@@ -226,16 +231,37 @@ async fn upload_matrix<M: BackendModel>(
     model.on_device.upload_matrix(*matrix, *first_row, bytes).await
 }
 
-/// Answers mail of the control lane; returns the last run that has been ended.
-fn answer_control<B: Backend>(mail: SubmitterMail, backend: &B, ended: &mut RunId) -> RunId {
-    match mail {
-        SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
-        SubmitterMail::End(asked) => {
-            *ended = (*ended).max(asked.request.run);
-            asked.reply.send(());
+/// The last runs that were told to end.
+#[derive(Default)]
+struct Ends {
+    paused: RunId,
+    ended: RunId,
+}
+
+impl Ends {
+    /// What a run has been told.
+    fn heard(&self, run: RunId) -> Heard {
+        match run {
+            run if run <= self.ended => Heard::End,
+            run if run <= self.paused => Heard::Pause,
+            _ => Heard::Nothing,
         }
-        // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
-        other => drop(other),
     }
-    *ended
+
+    /// Answers mail of the control lane.
+    fn answer<B: Backend>(&mut self, mail: SubmitterMail, backend: &B) {
+        match mail {
+            SubmitterMail::Describe(asked) => asked.reply.send(backend.facts()),
+            SubmitterMail::Pause(asked) => {
+                self.paused = self.paused.max(asked.request.run);
+                asked.reply.send(());
+            }
+            SubmitterMail::End(asked) => {
+                self.ended = self.ended.max(asked.request.run);
+                asked.reply.send(());
+            }
+            // The other requests queue in the inbox; their askers hear `Gone` rather than nothing.
+            other => drop(other),
+        }
+    }
 }

@@ -16,7 +16,7 @@ use fanlight_messages::protocol::submitter::{
 use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind};
 
 use super::core::{RunCore, Submission};
-use super::run::{piece as piece_of, tell};
+use super::run::{Heard, piece as piece_of, tell};
 use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
 use crate::backend::StreamedModel;
@@ -71,8 +71,8 @@ struct Run<'a, M> {
     reported_us: u64,
 }
 
-/// Runs a request to its end. `control` answers control mail and returns true when the run is to stop,
-/// which it does at the next page.
+/// Runs a request to its end. `control` answers control mail and returns what it means for the run, which
+/// stops at the next page or pauses at the end of a pass.
 pub(super) async fn run_streamed<M: StreamedModel>(
     model: &mut M,
     plan: Rc<GpuPlan>,
@@ -80,7 +80,7 @@ pub(super) async fn run_streamed<M: StreamedModel>(
     told: Told,
     mailbox: &mut Mailbox<SubmitterMail>,
     links: &SubmitterLinks,
-    mut control: impl FnMut(SubmitterMail) -> bool,
+    mut control: impl FnMut(SubmitterMail) -> Heard,
 ) -> Result<RunOver, DeviceError> {
     links.gaps.begin_run(begin.asked_us);
     model.prepare_sampling(&begin.setup.sampling).await?;
@@ -115,11 +115,11 @@ pub(super) async fn run_streamed<M: StreamedModel>(
             Next::Mail(None) => return Ok(run.over()),
             Next::Mail(Some(SubmitterMail::Stream(asked))) => run.receive(asked),
             Next::Mail(Some(SubmitterMail::Gather(asked))) => run.gather(asked).await?,
-            Next::Mail(Some(mail)) => {
-                if control(mail) {
-                    run.core.stop();
-                }
-            }
+            Next::Mail(Some(mail)) => match control(mail) {
+                Heard::Nothing => {}
+                Heard::Pause => run.core.finish(),
+                Heard::End => run.core.stop(),
+            },
             Next::Tokens(tokens) => run.demand_rows(tokens?),
             Next::Report(report) => run.complete(report?),
             Next::Place(Some(permit)) => run.start(permit).await?,

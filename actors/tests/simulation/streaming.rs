@@ -13,7 +13,7 @@ use fanlight_messages::plan::{Budget, GpuPlan, KvFormat};
 use fanlight_messages::protocol::engine::*;
 
 use crate::device::{Fault, yield_now};
-use crate::rig::{CONTEXT_LEN, Rig, collect, load_request, model_file, request, sources, with_engine};
+use crate::rig::{CONTEXT_LEN, Ended, Rig, collect, load_request, model_file, request, sources, with_engine};
 
 const PAGE_BYTES: u64 = 4 << 20;
 
@@ -203,13 +203,73 @@ fn another_budget_takes_effect_on_the_model_that_is_loaded() {
             assert!(matches!(error, Err(LoadError::OverBudget { .. })), "{error:?}");
             rig.check_reply(request(&ids(71), 12)).await;
         }
-        let mut generation = rig.handle.generate(request(&ids(5), 200)).await.unwrap();
-        let busy = rig.handle.set_budget(SetBudget { budget: None, batch_tokens: 64 }, progress()).await;
-        assert_eq!(busy.unwrap_err(), LoadError::Busy);
-        collect(&mut generation).await;
         rig.handle.unload().await.unwrap();
         let none = rig.handle.set_budget(SetBudget { budget: None, batch_tokens: 64 }, progress()).await;
         assert!(matches!(none, Err(LoadError::Model { .. })));
+    });
+}
+
+/// Lowered, raised and lowered too far, at every moment of a reply: what the budget allows holds from the
+/// next pass on, and the reply is the same.
+#[test]
+fn another_budget_in_the_middle_of_a_reply_takes_effect_after_the_pass() {
+    for (seed, width) in (0..18).zip([Width::Off, Width::Nodes(4)].into_iter().cycle()) {
+        with_engine(seed, async move |rig, _| {
+            let (least, resident) = bounds().await;
+            load_within(&rig, resident).await.unwrap();
+            let asked = Generate { width: WidthPolicy::Fixed(width), ..request(&ids(5), 24) };
+            let whole = rig.check_reply(asked.clone()).await;
+            let mut generation =
+                rig.handle.generate(Generate { reuse_prefix: false, ..asked }).await.unwrap();
+            for _ in 0..seed * 9 {
+                yield_now().await;
+            }
+            for bytes in [Some(least), Some(least - 1), Some(least.midpoint(resident)), None] {
+                let budget = bytes.map(|bytes| Budget { bytes, page_bytes: PAGE_BYTES });
+                let request = SetBudget { budget, batch_tokens: 64 };
+                // Nobody reads the reply meanwhile.
+                match rig.handle.set_budget(request, Latch::new(LoadProgress::default())).await {
+                    Ok(set) => {
+                        assert!(bytes.is_none_or(|bytes| set.gpu_bytes <= bytes));
+                        assert_eq!(rig.device.state.borrow().held_bytes, set.gpu_bytes);
+                    }
+                    // The reply is not read, and has no place for more.
+                    Err(LoadError::Busy) => {}
+                    Err(error) => {
+                        assert_eq!(bytes, Some(least - 1), "{error}");
+                        assert!(matches!(error, LoadError::OverBudget { .. }), "{error}");
+                    }
+                }
+            }
+            let ended = collect(&mut generation).await;
+            assert_eq!((&ended.ids, &ended.text), (&whole.ids, &whole.text));
+            let hash = |ended: &Ended| ended.result.as_ref().unwrap().logits_hash;
+            assert_eq!(hash(&ended), hash(&whole));
+            rig.check_reply(request(&ids(70), 12)).await;
+        });
+    }
+}
+
+/// A lowered budget costs a reply no token that a pass under way would have brought.
+#[test]
+fn a_pass_is_finished_before_a_budget_takes_effect() {
+    with_engine(3, async |rig, _| {
+        let (least, resident) = bounds().await;
+        load_within(&rig, least).await.unwrap();
+        let mut generation = rig.handle.generate(request(&ids(5), 40)).await.unwrap();
+        let passes = |rig: &Rig| rig.device.state.borrow().submissions;
+        while passes(&rig) < 8 {
+            generation.events.next().await.unwrap();
+        }
+        let before = passes(&rig);
+        let budget = Some(Budget { bytes: least.midpoint(resident), page_bytes: PAGE_BYTES });
+        let request = SetBudget { budget, batch_tokens: 64 };
+        rig.handle.set_budget(request, Latch::new(LoadProgress::default())).await.unwrap();
+        assert!(passes(&rig) <= before + 1, "one pass, at most, was under way");
+        let state = rig.device.state.borrow();
+        assert_eq!(state.in_flight, 0);
+        drop(state);
+        rig.handle.cancel().await.unwrap();
     });
 }
 

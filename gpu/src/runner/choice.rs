@@ -106,7 +106,15 @@ impl Choice {
         let weigh = OnDemand::new(lowering, Kernel::Weigh, records)?;
         let records = forms.map(|form| sample::Params { len, form, passes: 0, stage: 0 });
         let sample = OnDemand::new(lowering, Kernel::Sample, records)?;
-        Ok(Self { logits, largest, largest_record, adjust, weigh, sample, plan: Plan::default() })
+        Ok(Self {
+            logits,
+            largest,
+            largest_record,
+            adjust,
+            weigh,
+            sample,
+            plan: Plan { len, ..Plan::default() },
+        })
     }
 
     /// Binds what a request needs, where that is new; its pipelines are there.
@@ -135,10 +143,9 @@ impl Choice {
 
     /// Chooses a token for each row.
     pub(super) fn record(&self, recorder: &mut Recorder, form: Form, rows: u32) -> Result<(), GpuError> {
-        let grid = [choose::SLICES, rows, 1];
         let Plan { adjusts, passes, draws, len } = self.plan;
         match adjusts {
-            true => self.adjust.dispatch(recorder, form as usize, grid)?,
+            true => self.adjust.dispatch(recorder, form as usize, choose::grid(len, rows))?,
             false => self.largest(recorder, rows)?,
         }
         let grid = weigh::grid(len, rows);
@@ -148,7 +155,7 @@ impl Choice {
 
     /// Chooses the largest logit of each row.
     pub(super) fn largest(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
-        recorder.dispatch(Kernel::Choose, &self.largest.group, [choose::SLICES, rows, 1])
+        recorder.dispatch(Kernel::Choose, &self.largest.group, choose::grid(self.plan.len, rows))
     }
 
     /// Writes what a request decides.

@@ -243,7 +243,8 @@ impl Runner {
     ) -> Result<Option<Quarantined>, GpuError> {
         let mut kernels = vec![Kernel::Choose, Kernel::Accept];
         let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
-        let prompts = [1, 2, self.plan.request.batch_tokens];
+        let batch_tokens = self.plan.request.batch_tokens;
+        let prompts = [1, 2, batch_tokens].map(|tokens| tokens.min(batch_tokens));
         let prompts =
             prompts.map(|tokens| self.batch(tokens, Product::for_prompt(tokens), Rows::Prompt, tokens));
         for batch in [one].into_iter().chain(prompts) {

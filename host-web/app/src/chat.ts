@@ -18,7 +18,7 @@ import {
   type Entry,
   type Message,
 } from "./conversation.js";
-import { during, running, showFailure } from "./engine.js";
+import { during, forgetAnswers, running, showFailure } from "./engine.js";
 import { speedLine } from "./format.js";
 import * as state from "./state.js";
 import * as store from "./store.js";
@@ -143,8 +143,11 @@ function answer(question: string): Promise<boolean> {
 /** What the settings say about answers. */
 function replyOptions(): GenerateOptions {
   const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = state.settings.value;
+  const { remembers, keeps } = state.settings.value;
   const chosen = { temperature, topP, topK, minP, repeatPenalty };
-  const options: GenerateOptions = { maxTokens, ...chosen, memory: "conversation" };
+  // Where conversations are not kept, answers are not either.
+  const memory = remembers === "origin" && !keeps ? "conversation" : remembers;
+  const options: GenerateOptions = { maxTokens, ...chosen, memory };
   if (seed.trim() !== "") options.seed = Number(seed);
   return options;
 }
@@ -221,8 +224,10 @@ export async function remove(conversation: Conversation): Promise<void> {
 export async function setKeeps(keeps: boolean): Promise<void> {
   state.set({ keeps });
   try {
-    if (!keeps) await store.removeAllConversations();
-    else for (const conversation of state.conversations.value) await keep(conversation);
+    if (!keeps) {
+      await store.removeAllConversations();
+      await forgetAnswers();
+    } else for (const conversation of state.conversations.value) await keep(conversation);
   } catch (failure) {
     showFailure(failure);
   }

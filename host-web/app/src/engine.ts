@@ -152,6 +152,21 @@ export async function load(from: NamedSource): Promise<void> {
   );
 }
 
+/** Gives the loaded model as much memory as the settings say. */
+export async function resize(): Promise<void> {
+  await during("loading", async () => {
+    state.pace.value = { progress: { phase: "header" }, perSecond: null };
+    const { contextLength, ...budget } = modelOptions();
+    await running().setBudget({ ...budget, onProgress: measured() });
+    state.loadedWith.value = JSON.stringify(modelOptions());
+  });
+}
+
+/** Forgets the answers that drafts could be made from. */
+export async function forgetAnswers(): Promise<void> {
+  await engine?.forgetMemory();
+}
+
 /** Notes progress with its speed. */
 function measured(): (progress: NonNullable<typeof state.pace.value>["progress"]) => void {
   let last: { phase: string; done: number; atMs: number } | null = null;

@@ -21,6 +21,8 @@ export interface Settings {
   seed: string;
   /** Most tokens of an answer. */
   maxTokens: number;
+  /** Which earlier answers drafts are made from. */
+  remembers: "off" | "conversation" | "origin";
   /** Instructions to the model. */
   system: string;
   /** Whether conversations are kept on this computer. */
@@ -41,6 +43,7 @@ export const DEFAULTS: Settings = {
   repeatPenalty: 1,
   seed: "",
   maxTokens: 512,
+  remembers: "origin",
   system: "",
   keeps: true,
   theme: "auto",

@@ -73,9 +73,12 @@ function axis(palette: Palette, text: (value: number) => string, more: Partial<u
   };
 }
 
+/** What a picture says before it has come into view, and so has not been drawn. */
+export const UNDRAWN = "drawn once it is in view";
+
 /** A chart in a box that it fills. */
 export class Chart {
-  readonly element = h("div", { class: "chart", role: "img", "aria-label": "Not drawn yet" });
+  readonly element = h("div", { class: "chart", role: "img", "aria-label": UNDRAWN });
   private readonly plot: uPlot;
   private readonly resized: ResizeObserver;
 

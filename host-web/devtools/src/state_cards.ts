@@ -1,6 +1,7 @@
 // Cards about what is there: bytes on the device, pages that stream, actors, the adapter.
 
 import { Card } from "./card.js";
+import { UNDRAWN } from "./charts.js";
 import { h, mark, Parts, say, Table } from "./dom.js";
 import { number, share, size, time, whole } from "./format.js";
 import type { Recording } from "./recording.js";
@@ -39,7 +40,7 @@ export class LedgerCard extends Card {
 }
 
 export class PagesCard extends Card {
-  private readonly map = h("div", { class: "map", role: "img", "aria-label": "Not drawn yet" });
+  private readonly map = h("div", { class: "map", role: "img", "aria-label": UNDRAWN });
   private readonly table = new Table("Pages of the weights", ["", "Pages", "Bytes"]);
   private readonly stalls = new Table("Passes of streamed weights", ["", "", ""]);
   private shown: readonly number[] = [];

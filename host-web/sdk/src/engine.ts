@@ -8,7 +8,9 @@ import { Generation, type GenerationStats } from "./generation.js";
 import {
   infoOf,
   inspectionOf,
+  wireBudget,
   wireOptions,
+  type BudgetOptions,
   type Inspection,
   type LoadProgress,
   type ModelInfo,
@@ -17,6 +19,7 @@ import {
 import { Completions } from "./openai.js";
 import type {
   Adapter,
+  LoadOptions as WireOptions,
   RequestName,
   Requests,
   Snapshot,
@@ -39,11 +42,15 @@ export interface CreateOptions extends WorkerPlace {
   announce?: boolean;
 }
 
-export interface LoadOptions extends ModelOptions {
-  /** Where a downloaded model is kept; `opfs`. */
-  cache?: "opfs" | "none";
+/** How a long call is followed and stopped. */
+export interface FollowOptions {
   onProgress?: (progress: LoadProgress) => void;
   signal?: AbortSignal;
+}
+
+export interface LoadOptions extends ModelOptions, FollowOptions {
+  /** Where a downloaded model is kept; `opfs`. */
+  cache?: "opfs" | "none";
 }
 
 /** What happens to an engine beside what was asked of it. */
@@ -67,11 +74,15 @@ export interface EngineStats {
 /** Stops a question; resolves when it is over. */
 type Stop = () => Promise<void>;
 
+/** Questions about the loaded model. */
+type AboutModel = "generate" | "tokenize" | "detokenize" | "reset" | "budget";
+
 /** A model that was loaded, and how to load it again. */
 interface Loaded {
   info: ModelInfo;
-  key: string;
-  reload: (heard: Heard) => Promise<ModelInfo>;
+  name: string;
+  source: WireSource;
+  options: WireOptions;
   /** False once the worker that held it is gone. */
   isThere: boolean;
 }
@@ -153,40 +164,60 @@ export class Fanlight {
     const isStored = (options.cache ?? "opfs") === "opfs";
     const { wire, sha256, key: name } = await resolve(source, isStored);
     const wired = wireOptions(options, sha256);
-    const key = `${name} ${JSON.stringify(wired)}`;
     if (isStored && wire.from === "address") await keepStored();
-    const reload = (heard: Heard) => this.bring(wire, wired, key, heard);
     this.setLoaded(null);
-    const { onProgress, signal } = options;
-    const info = await this.bring(
-      wire,
-      wired,
-      key,
-      (event) => {
-        if ("phase" in event) onProgress?.(event);
-        else if (event.type === "warning") this.emit(event);
-      },
-      signal,
-    );
-    this.setLoaded({ info, key, reload, isThere: true });
-    if (info.wasReduced) {
-      const message = "the GPU could not hold the whole model: its weights stream through, which is slower";
-      this.emit({ type: "warning", warning: { code: "reduced", message } });
-    }
-    if (info.quarantined !== null) {
-      this.emit({ type: "warning", warning: { code: "quarantined", message: info.quarantined } });
-    }
+    const what = { name, source: wire, options: wired };
+    const info = await this.bring(what, this.following(options), options.signal);
+    this.setLoaded({ ...what, info, isThere: true });
+    this.warnOf(info);
     return info;
   }
 
+  /**
+   * Gives the loaded model another budget, or all that it needs. Conversations go on; a budget that is too
+   * small leaves it as it was.
+   */
+  async setBudget(options: BudgetOptions & FollowOptions = {}): Promise<ModelInfo> {
+    const loaded = this.needed();
+    const wired = wireBudget(options);
+    const { preset, budgetMib, batchTokens, ...kept } = loaded.options;
+    const changed = { ...kept, ...wired };
+    const fields = { options: wired, newKey: keyOf(loaded.name, changed) };
+    const card = await this.askModel("budget", fields, this.following(options), options.signal);
+    loaded.info = infoOf(card);
+    loaded.options = changed;
+    if (this.loaded === loaded) this.emit({ type: "model", model: loaded.info });
+    this.warnOf(loaded.info);
+    return loaded.info;
+  }
+
   private async bring(
-    source: WireSource,
-    options: Requests["load"]["ask"]["options"],
-    key: string,
+    { name, source, options }: Pick<Loaded, "name" | "source" | "options">,
     heard: Heard,
     signal?: AbortSignal,
   ): Promise<ModelInfo> {
+    const key = keyOf(name, options);
     return infoOf(await this.track("load", { source, options, key }, heard, signal));
+  }
+
+  /** Passes progress and warnings of a long call on. */
+  private following({ onProgress }: FollowOptions): Heard {
+    return (event) => {
+      if ("phase" in event) onProgress?.(event);
+      else if (event.type === "warning") this.emit(event);
+    };
+  }
+
+  private warnOf({ wasReduced, quarantined }: ModelInfo): void {
+    const warn = (code: Warning["code"], message: string) =>
+      this.emit({ type: "warning", warning: { code, message } });
+    if (wasReduced) {
+      warn(
+        "reduced",
+        "the GPU could not hold the whole model: its weights stream through, which is slower",
+      );
+    }
+    if (quarantined !== null) warn("quarantined", quarantined);
   }
 
   /** Asks; the question can be stopped by `stop` and by the signal. `begun` is told how. */
@@ -215,18 +246,20 @@ export class Fanlight {
   }
 
   /** Asks something of the loaded model; loads it again first, once, when the worker that held it is gone. */
-  private async askModel<N extends "generate" | "tokenize" | "detokenize" | "reset">(
+  private async askModel<N extends AboutModel>(
     name: N,
     fields: Omit<Requests[N]["ask"], "key">,
     heard: Heard = () => {},
+    signal?: AbortSignal,
     begun?: (stop: Stop) => void,
   ): Promise<Requests[N]["answer"]> {
     const loaded = this.needed();
     const wasThere = loaded.isThere;
     if (!wasThere) await this.reload(loaded);
     const ask = () => {
-      const keyed = { ...fields, key: loaded.key } as unknown as Requests[N]["ask"];
-      return this.track(name, keyed, heard, undefined, begun);
+      const key = keyOf(loaded.name, loaded.options);
+      const keyed = { ...fields, key } as unknown as Requests[N]["ask"];
+      return this.track(name, keyed, heard, signal, begun);
     };
     try {
       return await ask();
@@ -243,7 +276,7 @@ export class Fanlight {
     this.reloading ??= (async () => {
       const message = "the engine's worker was started again: the model is loaded once more";
       this.emit({ type: "warning", warning: { code: "reloaded", message } });
-      loaded.info = await loaded.reload(() => {});
+      loaded.info = await this.bring(loaded, () => {});
       loaded.isThere = true;
     })().finally(() => {
       this.reloading = null;
@@ -278,6 +311,7 @@ export class Fanlight {
             "generate",
             { request, askedAtMs },
             (event) => ("phase" in event ? undefined : heard(event)),
+            undefined,
             (stop) => {
               stopAsked = stop;
               if (isStopped) void stop();
@@ -329,13 +363,19 @@ export class Fanlight {
     await this.askModel("reset", {});
   }
 
+  /** Forgets every reply that drafts could be made from, those that the browser keeps too. */
+  async forgetMemory(): Promise<void> {
+    await this.connection.ask("forget-memory", {}).answer;
+  }
+
   /** Frees the model. */
   async unload(): Promise<void> {
     const { loaded } = this;
     if (!loaded) return;
     await this.stop();
     this.setLoaded(null);
-    if (loaded.isThere) await this.connection.ask("unload", { key: loaded.key }).answer;
+    const key = keyOf(loaded.name, loaded.options);
+    if (loaded.isThere) await this.connection.ask("unload", { key }).answer;
   }
 
   /** Ends the engine; everything that was asked fails. Another tab that uses it starts it again. */
@@ -413,6 +453,11 @@ export class Fanlight {
     if (this.loaded) this.loaded.isThere = false;
     this.emit({ type: "ended", error });
   }
+}
+
+/** What a model is called between page and worker: source and options, the latter in any order. */
+function keyOf(name: string, options: WireOptions): string {
+  return `${name} ${JSON.stringify(Object.entries(options).sort())}`;
 }
 
 /**

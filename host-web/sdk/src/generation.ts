@@ -8,6 +8,8 @@ export interface GenerationStats {
   /** Tokens of the prompt, and those of them that were in the cache. */
   promptTokens: number;
   reusedTokens: number;
+  /** Tokens of earlier replies that drafts could be made from. */
+  memoryTokens: number;
   /** Prompt tokens in the cache now, the reused ones included. */
   prefilledTokens: number;
   /** Tokens of the reply. */
@@ -71,6 +73,7 @@ class Account {
     this.stats = {
       promptTokens: 0,
       reusedTokens: 0,
+      memoryTokens: 0,
       prefilledTokens: 0,
       tokens: 0,
       contextLength,
@@ -89,6 +92,10 @@ class Account {
       case "started":
         stats.promptTokens = event.promptTokens;
         stats.reusedTokens = stats.prefilledTokens = event.reusedTokens;
+        stats.memoryTokens = event.memoryTokens;
+        // As the engine has them now: another tab may have given the model another budget.
+        stats.kvBytes = event.kvBytes;
+        stats.peakGpuBytes = event.gpuBytes;
         return [this.tell()];
       case "prefilled":
         stats.prefilledTokens = event.done;
@@ -97,6 +104,8 @@ class Account {
         return [{ type: "progress", done: event.done, total: event.total }];
       case "tokens":
         return this.tokens(event.ids, event.text);
+      case "warned":
+        return [{ type: "warning", warning: { code: event.code, message: event.message } }];
       case "resumed":
         return [{ type: "warning", warning: resumed(event.sameAdapter) }];
       case "warning":
@@ -109,6 +118,7 @@ class Account {
     const nowMs = performance.now() - this.startedMs;
     if (stats.firstTokenMs === null && ids.length > 0) {
       stats.firstTokenMs = nowMs;
+      stats.prefilledTokens = stats.promptTokens;
       this.firstCount = ids.length;
     }
     stats.tokens += ids.length;

@@ -8,12 +8,20 @@ export { parseOrigin } from "./bridge/origins.js";
 export { serveBridge } from "./bridge/server.js";
 export type { Bridge, BridgeOptions, BridgeStatus } from "./bridge/server.js";
 export { Fanlight } from "./engine.js";
-export type { CreateOptions, EngineEvent, EngineStats, LoadOptions } from "./engine.js";
+export type { CreateOptions, EngineEvent, EngineStats, FollowOptions, LoadOptions } from "./engine.js";
 export { FanlightError } from "./errors.js";
 export type { FanlightErrorCode, MissingGpu } from "./errors.js";
 export { Generation } from "./generation.js";
 export type { FinishReason, GenerationEvent, GenerationStats } from "./generation.js";
-export type { Inspection, LoadProgress, ModelDescription, ModelInfo, ModelOptions, Plan } from "./info.js";
+export type {
+  BudgetOptions,
+  Inspection,
+  LoadProgress,
+  ModelDescription,
+  ModelInfo,
+  ModelOptions,
+  Plan,
+} from "./info.js";
 export type {
   ChatCompletion,
   ChatCompletionChunk,

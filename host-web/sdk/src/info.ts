@@ -2,6 +2,7 @@
 
 import { FanlightError, errorOf } from "./errors.js";
 import type {
+  BudgetOptions as WireBudget,
   LoadOptions as WireOptions,
   MemoryPlan,
   ModelCard,
@@ -76,17 +77,27 @@ export interface ModelOptions {
   budgetMiB?: number;
 }
 
+/** What a loaded model may take on the GPU. */
+export type BudgetOptions = Pick<ModelOptions, "preset" | "budgetMiB" | "batchSize">;
+
 /** How far a load is. Bytes for `weights` and `check`, pipelines for `pipelines`. */
 export type LoadProgress = Progress;
+
+/** A budget as the worker takes it. */
+export function wireBudget(options: BudgetOptions): WireBudget {
+  const wire: WireBudget = {};
+  if (options.batchSize !== undefined) wire.batchTokens = whole("batchSize", options.batchSize);
+  if (options.preset !== undefined) wire.preset = options.preset;
+  if (options.budgetMiB !== undefined) wire.budgetMib = whole("budgetMiB", options.budgetMiB);
+  return wire;
+}
 
 /** Options as the worker takes them. */
 export function wireOptions(options: ModelOptions, sha256: string[]): WireOptions {
   const wire: WireOptions = {};
   if (options.contextLength !== undefined) wire.contextLen = whole("contextLength", options.contextLength);
   if (options.kvType !== undefined) wire.kvType = options.kvType;
-  if (options.batchSize !== undefined) wire.batchTokens = whole("batchSize", options.batchSize);
-  if (options.preset !== undefined) wire.preset = options.preset;
-  if (options.budgetMiB !== undefined) wire.budgetMib = whole("budgetMiB", options.budgetMiB);
+  Object.assign(wire, wireBudget(options));
   if (sha256.length > 0) wire.sha256 = sha256;
   return wire;
 }

@@ -4,6 +4,7 @@
 import type {
   Adapter,
   Address,
+  BudgetOptions,
   Failure,
   LoadOptions,
   ModelCard,
@@ -21,6 +22,7 @@ import type {
 export type {
   Adapter,
   Address,
+  BudgetOptions,
   Failure,
   LoadOptions,
   MemoryPlan,
@@ -54,7 +56,17 @@ export interface StoredModel {
 
 /** Something to be told that is no failure: the work goes on. */
 export interface Warning {
-  code: "not-stored" | "resumed" | "resumed-elsewhere" | "reloaded" | "reduced" | "quarantined";
+  code:
+    | "not-stored"
+    | "resumed"
+    | "resumed-elsewhere"
+    | "reloaded"
+    | "reduced"
+    | "quarantined"
+    /** What was kept of earlier replies is of no use and is begun anew. */
+    | "memory-dropped"
+    /** The browser keeps nothing of replies and measurements for another visit. */
+    | "not-remembered";
   message: string;
 }
 
@@ -78,6 +90,10 @@ export interface Requests {
   detokenize: { ask: { ids: Uint32Array; key: string }; answer: string };
   /** Forgets the conversation in the cache. */
   reset: { ask: { key: string }; answer: null };
+  /** Gives the model of this key another budget, and another key. */
+  budget: { ask: { options: BudgetOptions; key: string; newKey: string }; answer: ModelCard };
+  /** Forgets every reply that drafts could be made from, those that the browser keeps too. */
+  "forget-memory": { ask: Record<never, never>; answer: null };
   /** Frees the model of this key, if it is loaded. */
   unload: { ask: { key: string }; answer: null };
   /** Stops another question, running or waiting; answered when that one is over. */

@@ -51,13 +51,18 @@ export interface GenerateOptions extends SamplingOptions {
    * Never changes the reply.
    */
   width?: number | "off" | "auto";
-  /** Whether drafts are made from earlier replies of the conversation too; `off`. Never changes the reply. */
-  memory?: "off" | "conversation";
+  /**
+   * Whether drafts are made from earlier replies too: those since the last `reset`, or with `origin` those
+   * that the browser keeps; `off`. Never changes the reply.
+   */
+  memory?: "off" | "conversation" | "origin";
   /**
    * Milliseconds of a submission to the GPU at most, so that the page can draw between. Never changes the
    * reply.
    */
   frameBudgetMs?: number;
+  /** Steps per submission to the GPU: 1, 2 or 4; as measured. Never changes the reply. */
+  windowSteps?: number;
   /** Whether a model that can think before it answers does so. */
   think?: boolean;
   /** Aborts the reply: reading it throws the signal's reason. */
@@ -134,6 +139,7 @@ export function replyRequest(input: PromptInput, options: GenerateOptions): Repl
   };
   if (stop !== undefined) request.stop = typeof stop === "string" ? [stop] : [...stop];
   if (width !== undefined && width !== "auto") request.width = width === "off" ? 0 : whole("width", width);
+  if (options.windowSteps !== undefined) request.windowSteps = whole("windowSteps", options.windowSteps);
   if (options.memory !== undefined) request.memory = options.memory;
   if (options.frameBudgetMs !== undefined) {
     request.frameBudgetMs = whole("frameBudgetMs", options.frameBudgetMs);

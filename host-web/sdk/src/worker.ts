@@ -15,6 +15,7 @@ import type {
   WorkerEvent,
   WorkerFailure,
 } from "./protocol.js";
+import { BrowserRecords } from "./records.js";
 import { Storage } from "./storage.js";
 
 type Answer = Requests[RequestName]["answer"];
@@ -58,12 +59,16 @@ class Room {
 /** Room of the replies at hand, by question. */
 const rooms = new Map<number, Room>();
 const storage = new Storage();
+const records = new BrowserRecords();
 
 let wasmUrl: string | null = null;
 let module: Promise<InitOutput> | null = null;
 let engine: Promise<Engine> | null = null;
-/** The model in the engine, by the key that the page gave it. */
-let loaded: { key: string; card: ModelCard } | null = null;
+/**
+ * The model in the engine, by the key that the page gave it. After another budget it has another key, and
+ * goes by those that it had too, but for a load.
+ */
+let loaded: { key: string; former: Set<string>; card: ModelCard } | null = null;
 
 /** The module, fetched and compiled once. */
 function prepared(): Promise<InitOutput> {
@@ -77,7 +82,7 @@ function prepared(): Promise<InitOutput> {
 /** The engine, started by the first question that needs it. After a failure the next question tries again. */
 function started(): Promise<Engine> {
   engine ??= prepared()
-    .then(() => Engine.open())
+    .then(() => Engine.open(records))
     .catch((error: unknown) => {
       engine = null;
       throw error;
@@ -91,7 +96,7 @@ function fail(kind: WorkerFailure["kind"], message: string): never {
 
 async function holding(key: string): Promise<Engine> {
   if (loaded === null) fail("no-model", "no model is loaded: load one first");
-  if (loaded.key !== key) {
+  if (loaded.key !== key && !loaded.former.has(key)) {
     fail("model-replaced", "another model was loaded meanwhile, perhaps in another tab: load this one again");
   }
   return await started();
@@ -119,13 +124,31 @@ async function load(
             question.options,
             told,
           );
-    loaded = { key: question.key, card };
+    loaded = { key: question.key, former: new Set(), card };
     return card;
   } catch (failure) {
     // One that failed early has left the model before where it was, and nobody can use that any more.
     if (had) await running.unload();
     throw failure;
   } finally {
+    storage.rest();
+  }
+}
+
+async function setBudget(
+  { key, newKey, options }: Extract<Question, { name: "budget" }>,
+  told: Told,
+): Promise<ModelCard> {
+  const running = await holding(key);
+  const before = loaded;
+  try {
+    const card = await running.setBudget(options, told);
+    const former = new Set(before?.former).add(before?.key ?? key);
+    former.delete(newKey);
+    loaded = { key: newKey, former, card };
+    return card;
+  } finally {
+    if (!running.holdsModel()) loaded = null;
     storage.rest();
   }
 }
@@ -175,8 +198,13 @@ async function answer(id: number, question: Question): Promise<Answer> {
     case "reset":
       await (await holding(question.key)).reset();
       return null;
+    case "budget":
+      return await setBudget(question, told);
+    case "forget-memory":
+      await (await started()).forgetMemory();
+      return null;
     case "unload":
-      if (loaded?.key !== question.key) return null;
+      if (loaded?.key !== question.key && !loaded?.former.has(question.key)) return null;
       loaded = null;
       await (await started()).unload();
       return null;

@@ -70,7 +70,8 @@ impl Request for Load {
 }
 
 /// Plans the loaded model anew under another budget and places it by that plan; the files stay open, the
-/// conversation in the cache is forgotten. Served when the engine is idle.
+/// conversation in the cache is forgotten. While a reply is generated it takes effect after the pass under
+/// way, and the reply goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetBudget {
     /// As in [`Load`].

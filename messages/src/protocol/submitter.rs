@@ -174,7 +174,8 @@ impl Request for GatherRows {
     type Reply = Result<(), DeviceError>;
 }
 
-/// Submits nothing more for a run, or for any before it; windows in flight are still reported.
+/// Submits nothing more for a run, or for any before it; windows in flight are still reported, a pass breaks
+/// off at its next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndDecode {
     /// Which run.
@@ -182,6 +183,19 @@ pub struct EndDecode {
 }
 
 impl Request for EndDecode {
+    type Reply = ();
+    const LANE: Lane = Lane::Control;
+}
+
+/// Submits nothing more for a run, or for any before it, after the pass or the windows under way, which are
+/// finished and reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseDecode {
+    /// Which run.
+    pub run: RunId,
+}
+
+impl Request for PauseDecode {
     type Reply = ();
     const LANE: Lane = Lane::Control;
 }

@@ -27,6 +27,9 @@ struct Arguments {
     /// Of the weights.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// As many layers instead of the shape's own.
+    #[arg(long)]
+    layers: Option<u32>,
     /// Let the text be a cycle of so many tokens, at the full cost of every step; the head is then not tied.
     #[arg(long, value_name = "TOKENS")]
     cycle: Option<u32>,
@@ -58,12 +61,15 @@ fn main() -> anyhow::Result<()> {
         let WeightTypes::Published(tensor_type) = types else {
             bail!("tiny models take one type, not a mix")
         };
-        let bytes = tiny(architecture, tensor_type, arguments.seed).build()?.to_bytes();
+        let mut model = tiny(architecture, tensor_type, arguments.seed);
+        model.shape.layers = arguments.layers.unwrap_or(model.shape.layers);
+        let bytes = model.build()?.to_bytes();
         create()?.write_all(&bytes)?;
         bytes.len() as u64
     } else {
-        let shape = Shape::published(&arguments.shape)
+        let mut shape = Shape::published(&arguments.shape)
             .with_context(|| format!("no shape {}; known: {}", arguments.shape, PUBLISHED.join(", ")))?;
+        shape.layers = arguments.layers.unwrap_or(shape.layers);
         let mut out = BufWriter::with_capacity(1 << 20, create()?);
         let name = format!("random {} {}", arguments.shape, arguments.weight_type);
         let size_bytes =

@@ -69,9 +69,11 @@ fn adjusted(raw: f32, marks: u32) -> f32 {
 }
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) t: u32) {
   if (control.end != 0u || group.y >= control.live) { return; }
-  let slice_len = (params.len + 63u) / 64u;
+  if (group.x == 0u && t >= groups.x && t < 64u) { partials[group.y * 64u + t] = NO_CHOICE; }
+  let slice_len = choice_len(params.len);
   let start = group.x * slice_len;
   let end = min(start + slice_len, params.len);
   let row = group.y * params.len;

@@ -90,7 +90,7 @@ async fn run(lab: &Lab, case: &Case, rows: &[Vec<f32>], control: &[u32]) -> Answ
         (6, &words),
         (7, &control),
     ];
-    let grid = [choose::SLICES, rows.len() as u32, 1];
+    let grid = choose::grid(params.len, rows.len() as u32);
     lab.run(Kernel::Adjust, &bindings, params, grid).await.expect("a run");
     Answer {
         logits: lab.read(&logits, rows.len() * rows[0].len()).await.expect("a readback"),

@@ -1,7 +1,7 @@
 //! The choice over rows of up to 262,144 logits: maxima at every kind of place, ties, hashes. All of it is
 //! exact.
 
-use super::{Params, SLICES, twin};
+use super::{Params, SLICES, grid, twin};
 use crate::kernels::Kernel;
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
@@ -28,7 +28,7 @@ async fn run(lab: &Lab, rows: &[Vec<f32>], hash: bool, control: &[u32]) -> Vec<u
     let partials = lab.words(&vec![SENTINEL; len]).await.expect("a buffer");
     let params = Params { len: rows[0].len() as u32, hash: u32::from(hash) };
     let bindings = [(0, &logits), (1, &partials), (7, &control)];
-    lab.run(Kernel::Choose, &bindings, params, [SLICES, rows.len() as u32, 1]).await.expect("a run");
+    lab.run(Kernel::Choose, &bindings, params, grid(params.len, rows.len() as u32)).await.expect("a run");
     lab.read(&partials, len).await.expect("a readback")
 }
 

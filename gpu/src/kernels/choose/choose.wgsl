@@ -1,5 +1,5 @@
 // Largest logit of each slice of each row, ties to the lowest id, and the slice's part of the row hash.
-// Grid: 64 slices × rows; 256 threads per slice, each walking its slice at stride 256.
+// Grid: slices that hold something × rows; 256 threads per slice, each walking its slice at stride 256.
 struct Params { len: u32, hash: u32 };
 @group(0) @binding(0) var<storage, read> logits: array<f32>;
 // [row][slice] bits(value), id, hash, bits(value) again: a sampler overwrites the first two
@@ -8,9 +8,11 @@ struct Params { len: u32, hash: u32 };
 @group(0) @binding(8) var<uniform> params: Params;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) t: u32) {
   if (control.end != 0u || group.y >= control.live) { return; }
-  let slice_len = (params.len + 63u) / 64u;
+  if (group.x == 0u && t >= groups.x && t < 64u) { partials[group.y * 64u + t] = NO_CHOICE; }
+  let slice_len = choice_len(params.len);
   let start = group.x * slice_len;
   let end = min(start + slice_len, params.len);
   let row = group.y * params.len;

@@ -8,8 +8,10 @@ mod twin;
 use super::source::{RenderError, Shader, render};
 use minijinja::context;
 
-/// Slices of a row.
+/// Slices of a row, of which the last ones may be empty.
 pub const SLICES: u32 = 64;
+/// Fewest ids of a slice that is not the last: one for each thread.
+pub(super) const SLICE_IDS_MIN: u32 = 256;
 
 /// `Params` of the shader.
 #[repr(C)]
@@ -18,6 +20,11 @@ pub const SLICES: u32 = 64;
 pub struct Params {
     pub len: u32,
     pub hash: u32,
+}
+
+/// Workgroups over `rows` rows of `len` logits: one for each slice that holds something.
+pub fn grid(len: u32, rows: u32) -> [u32; 3] {
+    [len.div_ceil(len.div_ceil(SLICES).max(SLICE_IDS_MIN)), rows, 1]
 }
 
 pub(super) fn shader() -> Result<Shader, RenderError> {

@@ -1,7 +1,7 @@
 //! The plain choice: the largest logit of each slice, ties to the lowest id, and the slice's part of the row
 //! hash.
 
-use super::SLICES;
+use super::{SLICE_IDS_MIN, SLICES};
 
 /// What a slice leaves: value and id of its maximum (`None` where it has no element), and its hash.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,9 +20,9 @@ fn mix(index: u32, bits: u32) -> u32 {
     h ^ (h >> 16)
 }
 
-/// The slices of a row; slice s holds `len / 64` (rounded up) ids from `s` times that on.
+/// The slices of a row; slice s holds `len / 64` (rounded up, at least 256) ids from `s` times that on.
 pub(super) fn slices(row: &[f32], hash: bool) -> Vec<Slice> {
-    let len = row.len().div_ceil(SLICES as usize);
+    let len = row.len().div_ceil(SLICES as usize).max(SLICE_IDS_MIN as usize);
     (0..SLICES as usize)
         .map(|s| {
             let mut slice = Slice { best: None, hash: 0 };

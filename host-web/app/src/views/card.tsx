@@ -2,7 +2,7 @@
 
 import type { ModelDescription, Plan } from "fanlight";
 
-import { load, modelOptions, reconsider, running, showFailure } from "../engine.js";
+import { load, modelOptions, reconsider, resize, running, showFailure } from "../engine.js";
 import { bytes, parameters, sentence, types } from "../format.js";
 import { chosen, isBusy, loadedWith, model, set, settings, source } from "../state.js";
 import type { Settings } from "../store.js";
@@ -162,8 +162,9 @@ export function LoadedCard() {
   const [info, from] = [model.value, source.value];
   if (!info) return null;
   const { contextLength } = settings.value;
-  const isOther =
-    contextLength !== info.plan.contextLength || JSON.stringify(modelOptions()) !== loadedWith.value;
+  // Another context is another load; another amount of memory is not.
+  const isLonger = contextLength !== info.plan.contextLength;
+  const isSized = !isLonger && JSON.stringify(modelOptions()) !== loadedWith.value;
   return (
     <section class="card" aria-label="The loaded model">
       <h3>{info.name || from?.name}</h3>
@@ -176,9 +177,14 @@ export function LoadedCard() {
         <button type="button" id="unload" onClick={() => void running().unload().catch(showFailure)}>
           Unload
         </button>
-        {from && isOther && (
+        {from && isLonger && (
           <button type="button" id="reload" class="primary" onClick={() => void load(from)}>
             Load so
+          </button>
+        )}
+        {isSized && (
+          <button type="button" id="resize" class="primary" onClick={() => void resize()}>
+            Use this much memory
           </button>
         )}
       </div>

@@ -67,10 +67,11 @@ function Loading() {
 }
 
 function FoundList({ found, onClose }: { found: FoundModel[]; onClose: () => void }) {
+  const count = ["No model", "One model"][found.length] ?? `${found.length} models`;
   return (
     <section class="card" aria-label="Models in the folder">
       <div class="row between">
-        <h3>{found.length === 0 ? "No model in this folder" : `${found.length} models in the folder`}</h3>
+        <h3>{count} in the folder</h3>
         <IconButton icon="close" label="Close the folder" onClick={onClose} />
       </div>
       {found.length === 0 && (

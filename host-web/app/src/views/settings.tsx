@@ -1,7 +1,11 @@
 // What can be set: instructions, the length of answers, what is kept, the theme.
 
+import { useState } from "preact/hooks";
+
 import { setKeeps } from "../chat.js";
-import { set, settings, type Theme } from "../state.js";
+import { forgetAnswers, showFailure } from "../engine.js";
+import { activity, set, settings, type Theme } from "../state.js";
+import type { Settings } from "../store.js";
 import { BridgeSection } from "./bridge.js";
 import { Panel } from "./parts.js";
 
@@ -31,6 +35,54 @@ function NumberField(field: {
         onChange={(event) => change(event.currentTarget)}
       />
     </label>
+  );
+}
+
+const MEMORIES: [Settings["remembers"], string][] = [
+  ["origin", "Of all visits"],
+  ["conversation", "Of this visit"],
+  ["off", "None"],
+];
+
+/** Which earlier answers make the next ones quicker. */
+function MemoryFields() {
+  const [told, setTold] = useState("");
+  const { remembers, keeps } = settings.value;
+  const forget = () => {
+    setTold("");
+    void forgetAnswers().then(() => setTold("Forgotten."), showFailure);
+  };
+  return (
+    <fieldset>
+      <legend>Earlier answers</legend>
+      <p class="faint small">
+        What the model often says is guessed ahead from what it said before. That saves time and never changes
+        an answer.
+        {!keeps && " Those of other visits are not used while conversations are not kept."}
+      </p>
+      <label class="field">
+        Guess from answers
+        <select
+          id="remembers"
+          value={remembers}
+          onChange={(event) => set({ remembers: event.currentTarget.value as Settings["remembers"] })}
+        >
+          {MEMORIES.map(([name, text]) => (
+            <option key={name} value={name}>
+              {text}
+            </option>
+          ))}
+        </select>
+      </label>
+      <div class="row">
+        <button type="button" id="forget-memory" disabled={activity.value !== "idle"} onClick={forget}>
+          Forget them
+        </button>
+        <span class="faint small" role="status">
+          {told}
+        </span>
+      </div>
+    </fieldset>
   );
 }
 
@@ -77,6 +129,7 @@ export function SettingsPanel() {
           />
         </label>
       </fieldset>
+      <MemoryFields />
       <label class="field">
         Theme
         <select

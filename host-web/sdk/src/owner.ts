@@ -50,7 +50,12 @@ export class SharedLine implements Line {
   /** Set in the tab that owns the worker. */
   private desk: Desk | null = null;
   private owner: string | null = null;
-  /** Messages sent while no owner is known. */
+  /**
+   * Whether this tab holds its own lock. Before, an owner that hears of the tab would be granted that lock,
+   * and would take the tab for gone.
+   */
+  private isHeld = false;
+  /** Messages sent while no owner is known, or while this tab does not hold its lock. */
   private waiting: ToWorker[] = [];
   /** Called when an owner makes itself known. */
   private followed: () => void = () => {};
@@ -66,9 +71,9 @@ export class SharedLine implements Line {
 
   send(message: ToWorker): void {
     if (this.desk) this.desk.receive(this.visitor, message);
-    else if (this.owner === null) {
+    else if (this.owner === null || !this.isHeld) {
       this.waiting.push(message);
-      this.post({ kind: "who" });
+      if (this.owner === null) this.post({ kind: "who" });
     }
     else this.post({ kind: "to-owner", owner: this.owner, tab: this.tab, message });
   }
@@ -100,6 +105,8 @@ export class SharedLine implements Line {
         return this.untilClosed();
       });
     });
+    this.isHeld = true;
+    for (const message of this.waiting.splice(0)) this.send(message);
     let how: LockOptions = { ifAvailable: true };
     while (!signal.aborted) {
       const wasOwner = await this.own(how);

@@ -86,7 +86,11 @@ pub const SAMPLES_CONTROL: usize = HOSTS;
 /// Ends of actors that nobody has read: one per actor of an engine.
 pub const EXITS: usize = 6;
 
-// --- Comparing pipelines ---
+// --- Compiling and comparing pipelines ---
+
+/// Of the time since a reply first wanted a width that is not compiled, compiling it takes one part in so
+/// many: a first reply is at most so much slower than plain decoding.
+pub const COMPILE_SHARE: u64 = 10;
 
 /// Tokens with which pipelines are compared before they are used: the widest step, and a tail of a prompt.
 pub const CHECK_TOKENS: u32 = 45;

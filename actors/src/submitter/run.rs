@@ -218,7 +218,7 @@ async fn submit<M: BackendModel>(
             // The plan may still be that of the request before.
             let planned = begin.width.limit(plan.width);
             links.gaps.spend(GapCause::Host);
-            let (width, has_compiled) = widths.next(model, planned).await?;
+            let (width, has_compiled) = widths.next(model, planned, &links.clock).await?;
             links.gaps.spend(GapCause::Compile);
             let report = model.window(steps, width, pace.step_parts(width, plan.cap_us))?;
             let mut piece = piece(begin, PieceKind::Window, width, steps);

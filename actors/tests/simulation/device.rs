@@ -27,7 +27,7 @@ use crate::ring::PaperRing;
 pub use crate::state::{DeviceState, Fault, PIPELINES};
 
 /// Microseconds that compiling a pipeline takes.
-const COMPILE_US: u64 = 700;
+pub const COMPILE_US: u64 = 700;
 
 /// The device.
 #[derive(Clone)]

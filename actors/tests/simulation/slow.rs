@@ -1,10 +1,11 @@
 //! A device on which a step takes longer than a watchdog waits: what is submitted is split.
 
 use fanlight_messages::draft::{Width, WidthPolicy};
-use fanlight_messages::limits::SUBMISSION_US_MAX;
+use fanlight_messages::limits::{COMPILE_SHARE, SUBMISSION_US_MAX};
 use fanlight_messages::protocol::engine::Generate;
 
-use crate::rig::{load_request, request, with_engine};
+use crate::device::{COMPILE_US, settle};
+use crate::rig::{Rig, load_request, request, with_engine};
 
 fn ids() -> Vec<u32> {
     (0..100).map(|i| i % 12).collect()
@@ -49,5 +50,26 @@ fn a_frame_budget_splits_steps_that_are_longer() {
         let parts = std::mem::take(&mut rig.device.state.borrow_mut().part_us);
         assert!(parts.iter().all(|us| *us <= 8_000), "{parts:?}");
         assert!(parts.iter().any(|us| *us > 4_000), "no more parts than are needed: {parts:?}");
+    });
+}
+
+/// Whatever widths the controller would like to try: a first reply gives a tenth of its time for compiling
+/// them.
+#[test]
+fn compiling_takes_a_share_of_the_first_reply_and_the_rest_comes_behind_it() {
+    with_engine(5, |rig, _| async move {
+        rig.device.state.borrow_mut().is_gpu = true;
+        let compiled = |rig: &Rig| rig.device.state.borrow().pipelines.values().sum::<u32>();
+        let asked = Generate { width: WidthPolicy::Auto { max: 32 }, ..request(&ids()[..40], 80) };
+        let began_us = rig.device.now_us();
+        rig.check_reply(asked.clone()).await;
+        let elapsed_us = rig.device.now_us() - began_us;
+        let within = u64::from(compiled(&rig));
+        assert!(within > 0, "widths are tried");
+        // The one that reached the share, and one more whose turn it was.
+        assert!((within - 1) * COMPILE_US <= elapsed_us / COMPILE_SHARE, "{within} in {elapsed_us} us");
+        settle().await;
+        assert!(u64::from(compiled(&rig)) > within, "the rest is compiled while nobody asks for anything");
+        rig.check_reply(asked).await;
     });
 }

@@ -59,6 +59,7 @@ fn a_frame_budget_splits_steps_that_are_longer() {
 fn compiling_takes_a_share_of_the_first_reply_and_the_rest_comes_behind_it() {
     with_engine(5, |rig, _| async move {
         rig.device.state.borrow_mut().is_gpu = true;
+        rig.load().await.unwrap();
         let compiled = |rig: &Rig| rig.device.state.borrow().pipelines.values().sum::<u32>();
         let asked = Generate { width: WidthPolicy::Auto { max: 32 }, ..request(&ids()[..40], 80) };
         let began_us = rig.device.now_us();

@@ -1,9 +1,9 @@
-// Measures the engine in a page: load, prompt, decoding, the first token of a second visit, and how long
-// frames of the page take while the model decodes.
+// Measures the engine in a page: load, prompt, decoding, the first token of a second visit, how long frames
+// of the page take while the model decodes, and with --panel what the telemetry panel costs.
 //
 //   node tests/browser/bench/frames.mjs --model FILE [--json] [--chromium PATH] [--flags "…"]
 //     [--seconds N] [--tokens N] [--prompt-tokens N] [--context N] [--budget-mib N] [--by url|file]
-//     [--no-frames]
+//     [--no-frames] [--panel]
 //
 // Needs what `make web` has built in host-web/sdk/dist, and host-web/node_modules/playwright-core. Without
 // --flags (or FANLIGHT_BROWSER_FLAGS) the processor computes.
@@ -15,9 +15,11 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 import { pageServer } from "../../../host-web/serve.mjs";
-import { launchLasting, PATIENCE_MS, SDK } from "../harness.mjs";
+import { DEVTOOLS, launchLasting, PATIENCE_MS, SDK } from "../harness.mjs";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
+/** Replies with the panel, and as many without. */
+const PANEL_ROUNDS = 7;
 /** Repeated until a prompt is long enough; harmless to every tokenizer. */
 const SENTENCE = "The keeper of the lighthouse wrote a letter to the sea, and the sea answered. ";
 
@@ -35,6 +37,7 @@ const { values: options } = parseArgs({
     "budget-mib": { type: "string" },
     by: { type: "string", default: "url" },
     "no-frames": { type: "boolean", default: false },
+    panel: { type: "boolean", default: false },
   },
 });
 
@@ -46,7 +49,8 @@ function whole(name) {
 }
 
 async function serving() {
-  const server = pageServer({ "/sdk/": SDK, "/": HERE, "/models/": path.dirname(options.model) });
+  const models = path.dirname(options.model);
+  const server = pageServer({ "/sdk/": SDK, "/": HERE, "/devtools/": DEVTOOLS, "/models/": models });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   return server;
 }
@@ -76,7 +80,7 @@ async function measure(context, origin) {
   const machine = await page.evaluate(() => bench.open());
   const url = options.by === "url" ? `/models/${encodeURIComponent(path.basename(options.model))}` : null;
   if (url === null) await page.locator("input").setInputFiles(options.model);
-    const budget = options["budget-mib"] === undefined ? {} : { budgetMiB: whole("budget-mib") };
+  const budget = options["budget-mib"] === undefined ? {} : { budgetMiB: whole("budget-mib") };
   const how = { contextLength: whole("context"), ...budget, cache: "none" };
   const { info, seconds, phases } = await page.evaluate(([from, by]) => bench.load(from, by), [url, how]);
   const reply = (prompt, by) => page.evaluate(([text, how]) => bench.reply(text, how), [prompt, by]);
@@ -97,10 +101,39 @@ async function measure(context, origin) {
     const args = [decoding, SENTENCE, whole("seconds")];
     frames.push({ name, ...(await page.evaluate((all) => bench.frames(...all), args)) });
   }
+  const panel = options.panel ? await panelCost(page, reply, tokens) : null;
   await page.close();
   const prefill = { tokens: promptTokens - reusedTokens, ms: prefillMs };
   const uploadMibPerSecond = info.readBytes / 2 ** 20 / (phases.weights ?? seconds);
-  return { machine, model: info, load: { seconds, phases, uploadMibPerSecond }, prefill, decode, frames };
+  const loaded = { seconds, phases, uploadMibPerSecond };
+  return { machine, model: info, load: loaded, prefill, decode, frames, panel };
+}
+
+/** Replies with the panel closed and open in turn: the median speed of each, and the main thread's part. */
+async function panelCost(page, reply, tokens) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  const used = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    const of = (name) => metrics.find((metric) => metric.name === name).value;
+    return { at: of("Timestamp"), busy: of("TaskDuration") };
+  };
+  const rounds = { closed: [], open: [] };
+  for (let round = 0; round < PANEL_ROUNDS; round += 1) {
+    for (const [name, isShown] of [["closed", false], ["open", true]]) {
+      await page.evaluate((shown) => bench.panel(shown), isShown);
+      const before = await used();
+      const { tokensPerSecond } = await reply(SENTENCE, { maxTokens: tokens, width: "off" });
+      const after = await used();
+      rounds[name].push({ tokensPerSecond, busy: (after.busy - before.busy) / (after.at - before.at) });
+    }
+  }
+  const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+  const of = (each) => ({
+    tokensPerSecond: median(each.map((round) => round.tokensPerSecond)),
+    busy: median(each.map((round) => round.busy)),
+  });
+  return { closed: of(rounds.closed), open: of(rounds.open) };
 }
 
 /** A second visit: the model is kept, and so is whatever else the browser keeps of the first. */
@@ -120,7 +153,7 @@ async function warmStart(context, origin) {
   return await visit();
 }
 
-function show({ machine, model, load, prefill, decode, frames, warm }) {
+function show({ machine, model, load, prefill, decode, frames, panel, warm }) {
   const of = (value) => (value === null ? "" : value.toFixed(1)).padStart(9);
   const mib = (model.gpuBytes / 2 ** 20).toFixed(1);
   console.log(`${machine.name}; ${machine.userAgent}`);
@@ -134,6 +167,12 @@ function show({ machine, model, load, prefill, decode, frames, warm }) {
   }
   if (warm) {
     console.log(`first token of a second visit: ${warm.tokenMs.toFixed(0)} ms ${JSON.stringify(warm)}`);
+  }
+  if (panel) {
+    const speed = (100 * panel.open.tokensPerSecond) / panel.closed.tokensPerSecond;
+    const thread = 100 * (panel.open.busy - panel.closed.busy);
+    const more = `${thread.toFixed(2)} % of the main thread more`;
+    console.log(`panel open: ${speed.toFixed(1)} % of the speed, ${more}`);
   }
   console.log(`\n${"frames beside".padEnd(24)}   p50 ms   p99 ms   max ms  frames  missed tokens/s`);
   for (const { name, frames: drawn, missed, p50Ms, p99Ms, maxMs, tokensPerSecond } of frames) {

@@ -137,6 +137,8 @@ async function frames(options, prompt, seconds) {
   return { frames: latencies.length, missed, p50Ms, p99Ms, maxMs, tokensPerSecond };
 }
 
+let panel = null;
+
 globalThis.bench = {
   /** Opens engine and scene. */
   async open() {
@@ -147,6 +149,16 @@ globalThis.bench = {
   load: (source, options) => load(source ?? document.querySelector("input").files[0], options),
   reply,
   frames,
+  /** Shows the telemetry panel of the engine, or takes it away. */
+  async panel(isShown) {
+    await import("/devtools/index.js");
+    panel?.remove();
+    panel = null;
+    if (!isShown) return;
+    panel = document.createElement("fanlight-telemetry");
+    panel.source = engine;
+    document.body.append(panel);
+  },
   countTokens: (text) => engine.countTokens(text),
   /** From the page's beginning to the first token of a model that the browser keeps. */
   async warmStart(url, prompt, options) {

@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use fanlight_messages::device::{AdapterFacts, Quarantined};
 use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::protocol::engine::{FinishReason, ModelLoaded, ReplyFinished};
+use fanlight_messages::protocol::engine::{DraftStats, FinishReason, ModelLoaded, ReplyFinished};
 use fanlight_messages::protocol::memory::StoreFault;
-use fanlight_messages::wire::DraftsWire;
 
 /// Prints a line of JSON; false when nobody reads any more.
 pub fn print_json(value: &Value) -> bool {
@@ -90,6 +89,16 @@ pub fn memory_fault(fault: &Option<StoreFault>) {
     }
 }
 
+/// What drafts were worth, named as everything else on the line.
+fn drafts_json(stats: &DraftStats) -> Value {
+    json!({
+        "verified": stats.verified,
+        "accepted": stats.accepted,
+        "steps_by_accepted": stats.accepted_by_depth,
+        "steps_by_match_length": stats.match_len,
+    })
+}
+
 fn finish_name(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
@@ -121,7 +130,7 @@ pub fn finished_line(
             "decode_ms_per_token": ratio(milliseconds(stats.decode_us), f64::from(stats.decode_tokens)),
             "tokens_per_step": ratio(f64::from(stats.decode_tokens), f64::from(stats.steps)),
             "steps": stats.steps,
-            "drafts": DraftsWire::from(&stats.drafting),
+            "drafts": drafts_json(&stats.drafting),
             "ms_per_step": ratio(milliseconds(stats.decode_us), f64::from(stats.steps)),
             "windows": stats.windows,
             "dispatches_per_step": ratio(stats.decode_dispatches as f64, f64::from(stats.submitted_steps)),

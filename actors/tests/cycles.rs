@@ -1,5 +1,5 @@
-//! Models that are loaded, used and let go of, over and over, in a process of their own: what the process holds
-//! does not grow.
+//! Models that are loaded, used and let go of, over and over, in a process of their own: what the process
+//! holds does not grow.
 
 use fanlight_actors::kit::Latch;
 use fanlight_messages::plan::Budget;

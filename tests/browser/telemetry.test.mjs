@@ -121,6 +121,8 @@ test("a snapshot is answered while a reply runs, and what is to be seen has no s
     return seen;
   });
   assert.deepEqual(order, ["asked", 0, "over"]);
+  // The panel hears of the reply with its next snapshot.
+  await page.waitForFunction(() => globalThis.panel.recording.last?.totals.replies == 2);
   await page.getByRole("button", { name: "Bug report" }).click();
   const report = await page.getByLabel("Report", { exact: true }).inputValue();
   assert.match(report, /replies: 2, 64 tokens/);

@@ -23,6 +23,8 @@ import { viewOf } from "./view.js";
 
 /** Snapshots per second: as many as the engine gives. */
 const HZ = 10;
+/** Between two pictures of what goes on: nobody reads numbers faster, and drawing is what a panel costs. */
+const DRAW_MS = 500;
 export class FanlightTelemetry extends HTMLElement {
   private from: TelemetrySource | null = null;
   private end: (() => void) | null = null;
@@ -32,6 +34,7 @@ export class FanlightTelemetry extends HTMLElement {
   /** The moment that is shown; null at the end. */
   private momentUs: number | null = null;
   private spanUs = 15e6;
+  private drawnMs = 0;
   private readonly meter = new FrameMeter();
   private built: Built | null = null;
   private readonly shown = (): void => this.follow();
@@ -91,7 +94,7 @@ export class FanlightTelemetry extends HTMLElement {
         const frames = from.takeFrames?.() ?? this.meter.take();
         if (frames.count > 0) this.live.addFrames({ atUs: event.snapshot.nowUs, ...frames });
         // A paused panel records on and draws nothing.
-        if (this.momentUs === null) this.render();
+        if (this.momentUs === null && performance.now() - this.drawnMs >= DRAW_MS) this.render();
       },
       { hz: HZ },
     );
@@ -107,6 +110,7 @@ export class FanlightTelemetry extends HTMLElement {
     const { built, recording } = this;
     if (!built) return;
     built.mode(this.imported !== null, this.from !== null, this.momentUs !== null);
+    this.drawnMs = performance.now();
     const view = viewOf(recording, this.spanUs, this.momentUs);
     built.show(view, recording, this.momentUs);
   }

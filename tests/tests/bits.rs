@@ -91,7 +91,7 @@ fn prompts_of_every_small_length_run_on_what_a_load_compiles() {
 }
 
 #[test]
-fn a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
+fn d01_a_small_binding_limit_cuts_pages_and_head_groups_without_moving_a_bit() {
     let device = device();
     let mut wide = tiny(Architecture::Llama, TensorType::F32, 11);
     wide.shape.ffn_len = 416;

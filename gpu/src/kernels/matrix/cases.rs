@@ -164,7 +164,7 @@ fn packed_dot_products_of_extreme_bytes_are_exact() {
 /// Beyond 65,535 workgroups the grid has a second dimension: one row a workgroup, 131,075 rows, three grid
 /// rows.
 #[test]
-fn rows_beyond_one_grid_dimension_multiply() {
+fn d02_rows_beyond_one_grid_dimension_multiply() {
     let lab = &lab();
     let rows = 131_075;
     let product = block_on(Product::random(lab, TensorType::Q4_0, 32, rows, 1));

@@ -70,8 +70,15 @@ impl TelemetryLink {
     }
 
     /// What computes, and what is loaded on it: a state that a full queue does not lose.
-    pub fn facts(&self) -> &Latch<Facts> {
-        &self.facts
+    pub fn facts(&self) -> Facts {
+        self.facts.get()
+    }
+
+    /// Some of that is other now.
+    pub fn change_facts(&self, change: impl FnOnce(&mut Facts)) {
+        let mut facts = self.facts.get();
+        change(&mut facts);
+        self.facts.set(facts);
     }
 
     /// The time that samples are told in.

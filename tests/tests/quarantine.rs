@@ -3,40 +3,34 @@
 
 mod engine;
 
-use std::future::Future;
 use std::rc::Rc;
 
-use fanlight_actors::backend::{Backend, BackendModel};
+use fanlight_actors::backend::Backend;
 use fanlight_actors::engine::start_engine;
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, World};
 use fanlight_gpu::Runner;
 use fanlight_messages::TensorType;
-use fanlight_messages::device::{
-    AdapterFacts, Preparation, Purpose, Quarantined, RequestSetup, WindowReport,
-};
+use fanlight_messages::device::{AdapterFacts, Purpose, Quarantined};
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::program::Program;
 use fanlight_messages::protocol::engine::*;
-use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::{Architecture, tiny};
 
 use engine::{load, reply};
 
-/// The GPU, with findings that its comparisons did not make.
+/// The GPU, with findings that its comparisons did not make. What is in quarantine the model itself refuses
+/// to run.
 struct Suspicious(GpuBackend);
-
-/// A model on it.
-struct SuspiciousModel(Runner);
 
 fn found(purpose: Purpose) -> Quarantined {
     Quarantined { purpose, evidence: "by the test".into() }
 }
 
 impl Backend for Suspicious {
-    type Model = SuspiciousModel;
+    type Model = Runner;
 
     fn facts(&self) -> AdapterFacts {
         self.0.facts()
@@ -46,75 +40,12 @@ impl Backend for Suspicious {
         self.0.reopen().await
     }
 
-    async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<SuspiciousModel, DeviceError> {
+    async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<Runner, DeviceError> {
         let mut model = self.0.create(program, plan).await?;
+        model.quarantine(found(Purpose::Prompts));
         // Tiny models make their trees of 2 and 8 nodes in one dispatch each, by different pipelines.
         model.quarantine(found(Purpose::Tree(8)));
-        Ok(SuspiciousModel(model))
-    }
-}
-
-impl BackendModel for SuspiciousModel {
-    async fn upload_matrix(
-        &mut self,
-        matrix: MatrixId,
-        first_row: u64,
-        bytes: &[u8],
-    ) -> Result<(), DeviceError> {
-        BackendModel::upload_matrix(&mut self.0, matrix, first_row, bytes).await
-    }
-
-    fn upload_vector(
-        &mut self,
-        vector: VectorId,
-        element_offset: u32,
-        values: &[f32],
-    ) -> Result<(), DeviceError> {
-        BackendModel::upload_vector(&mut self.0, vector, element_offset, values)
-    }
-
-    async fn compile(&mut self, progress: impl FnMut(u64, u64)) -> Result<Option<Quarantined>, DeviceError> {
-        assert_eq!(BackendModel::compile(&mut self.0, progress).await?, None);
-        self.0.quarantine(found(Purpose::Prompts));
-        Ok(Some(found(Purpose::Prompts)))
-    }
-
-    async fn prepare_next(&mut self, width: Width) -> Result<Preparation, DeviceError> {
-        BackendModel::prepare_next(&mut self.0, width).await
-    }
-
-    async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), DeviceError> {
-        BackendModel::prepare_sampling(&mut self.0, sampling).await
-    }
-
-    fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
-        BackendModel::begin(&mut self.0, setup)
-    }
-
-    fn prefill(
-        &mut self,
-        base: u32,
-        tokens: &[u32],
-        choose: bool,
-        parts: u32,
-    ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        BackendModel::prefill(&mut self.0, base, tokens, choose, parts)
-    }
-
-    fn window(
-        &mut self,
-        steps: u32,
-        width: Width,
-        parts: u32,
-    ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
-        assert!(!matches!(width, Width::Nodes(8..)), "{width:?} is quarantined");
-        BackendModel::window(&mut self.0, steps, width, parts)
-    }
-
-    type Streamed = Runner;
-
-    fn streamed(&mut self) -> Result<&mut Runner, DeviceError> {
-        Ok(&mut self.0)
+        Ok(model)
     }
 }
 

@@ -6,7 +6,6 @@ use fanlight_messages::error::{GenerateError, LoadError};
 use fanlight_messages::protocol::controller::ForgetCosts;
 use fanlight_messages::protocol::engine::{BudgetSet, LoadProgress, SetBudget};
 use fanlight_messages::protocol::pager::{PlanResidency, ResidencyPlanned, WeightsPlaced};
-use fanlight_messages::protocol::telemetry::Facts;
 
 use super::load::place;
 use super::quarantine::Quarantine;
@@ -89,11 +88,9 @@ impl Engine {
                     model.batch_tokens = plan.request.batch_tokens;
                     model.residency = residency;
                     model.quarantine = Quarantine::new(placed.quarantined.as_ref());
-                    let facts = self.links.telemetry.facts();
-                    facts.set(Facts {
-                        model: Some(Rc::new(model.facts(&plan))),
-                        quarantined: placed.quarantined.iter().cloned().collect(),
-                        ..facts.get()
+                    self.links.telemetry.change_facts(|facts| {
+                        facts.model = Some(Rc::new(model.facts(&plan)));
+                        facts.quarantined = placed.quarantined.iter().cloned().collect();
                     });
                 }
                 let WeightsPlaced { peak_bytes: gpu_bytes, read_bytes, quarantined } = placed;

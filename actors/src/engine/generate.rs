@@ -10,7 +10,7 @@ use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::pager::{ModelRestored, RestoreModel};
 use fanlight_messages::protocol::submitter::RunEvent;
-use fanlight_messages::protocol::telemetry::{Facts, RecordSample, Reply};
+use fanlight_messages::protocol::telemetry::{RecordSample, Reply};
 
 use super::prompt::{PreparedReply, prepare};
 use super::quarantine::Quarantine;
@@ -114,41 +114,52 @@ impl Engine {
                 telling.quarantined.extend(over.quarantined);
             });
             let is_lost = matches!(&result, Err(GenerateError::Device(DeviceError::Lost { .. })));
-            if result.is_ok() && telling.budget.is_some() {
-                let Some((prompt, rest)) = reply.resume(&setup) else { return Ok(result) };
-                if let Some(end) = self.change_budget(reply, telling, mailbox).await? {
-                    return Ok(end);
-                }
-                run = self.resumed(run, prompt, rest, reply);
-                asked_us = self.links.clock.now_us();
-                continue;
-            }
-            if !is_lost {
+            if !is_lost && (result.is_err() || telling.budget.is_none()) {
                 return Ok(result);
             }
-            // The submitter has dropped what was on the device.
-            self.is_lost = true;
-            self.journal.clear();
+            if is_lost {
+                // The submitter has dropped what was on the device.
+                self.is_lost = true;
+                self.journal.clear();
+            }
             let Some((prompt, rest)) = reply.resume(&setup) else { return Ok(Ok(())) };
-            if resumes == RESUMES_MAX {
-                return Ok(result);
-            }
-            resumes += 1;
-            match self.restore(mailbox, &mut telling.interrupt).await? {
-                Ok(ModelRestored { same_adapter, adapter, .. }) => {
-                    if let Some(place) = telling.notices.pop() {
-                        place.send(GenerationEvent::Resumed { same_adapter, adapter });
-                    }
+            let end = match is_lost {
+                false => self.change_budget(reply, telling, mailbox).await?,
+                true if resumes == RESUMES_MAX => Some(result),
+                true => {
+                    resumes += 1;
+                    self.bring_back(reply, telling, mailbox).await?
                 }
-                Err(_) if telling.interrupt.is_some() => {
-                    reply.cancel();
-                    return Ok(Ok(()));
-                }
-                Err(error) => return Ok(Err(error)),
+            };
+            if let Some(end) = end {
+                return Ok(end);
             }
             run = self.resumed(run, prompt, rest, reply);
             asked_us = self.links.clock.now_us();
         }
+    }
+
+    /// Brings the model back and tells of it; what is returned ends the reply. `Err` only when an actor is
+    /// gone.
+    async fn bring_back(
+        &mut self,
+        reply: &mut ReplyCore,
+        telling: &mut Telling,
+        mailbox: &mut Mailbox<EngineMail>,
+    ) -> Result<Option<Result<(), GenerateError>>, GenerateError> {
+        Ok(match self.restore(mailbox, &mut telling.interrupt).await? {
+            Ok(ModelRestored { same_adapter, adapter, .. }) => {
+                if let Some(place) = telling.notices.pop() {
+                    place.send(GenerationEvent::Resumed { same_adapter, adapter });
+                }
+                None
+            }
+            Err(_) if telling.interrupt.is_some() => {
+                reply.cancel();
+                Some(Ok(()))
+            }
+            Err(error) => Some(Err(error)),
+        })
     }
 
     /// A run that goes on where the one before ended, from what the cache still holds.
@@ -182,11 +193,9 @@ impl Engine {
         };
         mailbox.note(&restored);
         if let Ok(ModelRestored { adapter, quarantined, .. }) = &restored {
-            let facts = self.links.telemetry.facts();
-            facts.set(Facts {
-                adapter: Some(Rc::new(adapter.clone())),
-                quarantined: quarantined.iter().cloned().collect(),
-                ..facts.get()
+            self.links.telemetry.change_facts(|facts| {
+                facts.adapter = Some(Rc::new(adapter.clone()));
+                facts.quarantined = quarantined.iter().cloned().collect();
             });
         }
         self.is_lost = restored.is_err();

@@ -154,7 +154,7 @@ impl EngineHandle {
         let kept = self.telemetry.addr().ask(TakeSnapshot { after }).await.map_err(generate_gone)?;
         let controller = self.controller_snapshot().await?;
         let actors = self.gauges.iter().map(Gauge::state).collect();
-        Ok(EngineSnapshot { kept, controller, facts: self.telemetry.facts().get(), actors })
+        Ok(EngineSnapshot { kept, controller, facts: self.telemetry.facts(), actors })
     }
 
     /// What the controller knows and does.

@@ -61,9 +61,7 @@ impl Engine {
     pub(super) fn quarantine(&mut self, found: &[Quarantined]) {
         if let Some(model) = &mut self.model {
             found.iter().for_each(|found| model.quarantine.add(found));
-            let mut facts = self.links.telemetry.facts().get();
-            facts.quarantine(found);
-            self.links.telemetry.facts().set(facts);
+            self.links.telemetry.change_facts(|facts| facts.quarantine(found));
         }
     }
 

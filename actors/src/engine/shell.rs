@@ -211,8 +211,10 @@ pub(super) async fn while_busy<T>(
 impl Engine {
     pub(super) async fn unload(&mut self) -> Result<(), LoadError> {
         self.model = None;
-        let facts = self.links.telemetry.facts();
-        facts.set(Facts { model: None, quarantined: Vec::new(), ..facts.get() });
+        self.links.telemetry.change_facts(|facts| {
+            facts.model = None;
+            facts.quarantined.clear();
+        });
         self.is_lost = false;
         self.calibration = Calibration::default();
         self.journal.clear();
@@ -242,7 +244,7 @@ impl Engine {
                     model: Some(Rc::new(model.facts(&answer.plan))),
                     quarantined: answer.quarantined.iter().cloned().collect(),
                 };
-                self.links.telemetry.facts().set(facts);
+                self.links.telemetry.change_facts(|known| *known = facts);
                 let told = self.links.controller.tell(ControllerMail::Forget(ForgetCosts)).await;
                 told.map_err(|_| LoadError::EngineGone { actor: "controller" })?;
                 self.model = Some(model);

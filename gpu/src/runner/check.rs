@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use fanlight_messages::device::{Purpose, Quarantined};
+use fanlight_messages::draft::Width;
 use fanlight_messages::plan::BufferOwner;
 
 use super::Runner;
@@ -44,13 +45,37 @@ impl Runner {
         }
     }
 
-    /// Compares what prompts are evaluated with.
+    /// Refuses steps of a width that is in quarantine.
+    pub(super) fn check_allowed(&self, width: Width) -> Result<(), GpuError> {
+        let Width::Nodes(nodes) = width else { return Ok(()) };
+        match self.checks.of_tree(nodes) {
+            Some(Some(found)) => {
+                let kernel = format!("steps of {nodes} nodes");
+                Err(GpuError::Kernel { kernel, reason: format!("in quarantine: {}", found.evidence) })
+            }
+            Some(None) | None => Ok(()),
+        }
+    }
+
+    /// Refuses to run as if all weights were there when they stream.
+    pub(super) fn check_resident(&self) -> Result<(), GpuError> {
+        match self.plan.stream {
+            None => Ok(()),
+            Some(_) => {
+                Err(GpuError::MissingBuffer { owner: "weights that stay: they come pass by pass".into() })
+            }
+        }
+    }
+
+    /// Compares what prompts are evaluated with, unless it is in quarantine already; gives what they must not
+    /// use.
     pub(super) async fn check_prompts(&mut self) -> Result<Option<Quarantined>, GpuError> {
-        let batch_tokens = self.plan.request.batch_tokens;
-        let checked = Checked::Prompts { lane: PROMPT_BUCKET, batch_tokens };
-        let found = self.check(Purpose::Prompts, checked).await?;
-        found.iter().for_each(|found| self.quarantine(found.clone()));
-        Ok(found)
+        if self.checks.prompts.is_none() {
+            let batch_tokens = self.plan.request.batch_tokens;
+            let checked = Checked::Prompts { lane: PROMPT_BUCKET, batch_tokens };
+            self.checks.prompts = self.check(Purpose::Prompts, checked).await?;
+        }
+        Ok(self.checks.prompts.clone())
     }
 
     /// Compares what steps of so many nodes are computed with.

@@ -22,6 +22,7 @@ impl Runner {
         if steps == 1 && parts > 1 {
             return self.pass_in_parts(PassWork::Step(width), parts);
         }
+        self.check_allowed(width)?;
         let first = self.committed.get();
         let growth = width.tokens_max();
         self.committed.submit(steps * growth);

@@ -377,11 +377,7 @@ impl Runner {
 
     /// Every op of the forward pass but the head.
     fn forward(&self, recorder: &mut Recorder, batch: Batch) -> Result<(), GpuError> {
-        if self.plan.stream.is_some() {
-            return Err(GpuError::MissingBuffer {
-                owner: "weights that stay: they come pass by pass".into(),
-            });
-        }
+        self.check_resident()?;
         self.body.iter().try_for_each(|op| recorder.op(op, batch))
     }
 

@@ -104,7 +104,10 @@ impl Runner {
                 growth: None,
                 dispatches: 0,
             },
-            PassWork::Step(width) => self.step_pass(width),
+            PassWork::Step(width) => {
+                self.check_allowed(width)?;
+                self.step_pass(width)
+            }
         };
         self.pass = Some(pass);
         Ok(())
@@ -144,10 +147,7 @@ impl Runner {
         work: PassWork<'_>,
         parts: u32,
     ) -> Result<PendingReport, GpuError> {
-        if self.plan.stream.is_some() {
-            let owner = "weights that stay: they come pass by pass".into();
-            return Err(GpuError::MissingBuffer { owner });
-        }
+        self.check_resident()?;
         self.start_pass(work)?;
         let ops = self.body.len().div_ceil(parts.max(1) as usize).max(1);
         loop {

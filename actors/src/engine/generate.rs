@@ -88,6 +88,10 @@ impl Engine {
         if let GenerationEvent::Finished(finished) = &mut end {
             finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
             finished.quarantined = std::mem::take(&mut telling.quarantined);
+            if let Some(model) = self.model.as_ref().filter(|_| !self.is_lost) {
+                let work = request.sampling.work(model.vocabulary_len);
+                finished.stats.choice_ns = self.calibration.choice_ns(work);
+            }
         }
         last.send(end);
         self.late_budget(telling, mailbox).await

@@ -33,6 +33,8 @@ pub enum SubmitterMail {
     Vector(Asked<UploadVector>),
     /// See [`CompilePipelines`]; beside it, where progress is latched.
     Compile(Asked<CompilePipelines>, Latch<LoadProgress>),
+    /// See [`MeasureChoice`].
+    Choice(Asked<MeasureChoice>),
     /// See [`DropModel`].
     Drop(Asked<DropModel>),
     /// See [`ReopenDevice`].
@@ -74,6 +76,7 @@ from_asked!(
     Create(CreateModel),
     Matrix(UploadMatrix),
     Vector(UploadVector),
+    Choice(MeasureChoice),
     Drop(DropModel),
     Reopen(ReopenDevice),
     Stream(StreamRows),
@@ -138,6 +141,16 @@ pub async fn submitter<B: Backend>(
             SubmitterMail::Compile(asked, latch) => {
                 let compiled = compile(model.as_mut(), &latch).await;
                 mailbox.answer(asked.reply, compiled);
+            }
+            SubmitterMail::Choice(asked) => {
+                let timed = match &mut model {
+                    None => Err(DeviceError::NoModel),
+                    Some(model) => model.on_device.time_choice().await,
+                };
+                if timed.is_err() {
+                    model = None;
+                }
+                mailbox.answer(asked.reply, timed);
             }
             SubmitterMail::Drop(asked) => {
                 model = None;

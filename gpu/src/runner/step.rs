@@ -125,12 +125,22 @@ impl StepKernels {
         form: accept::Form,
         rows: u32,
     ) -> Result<(), GpuError> {
-        self.choice.record(recorder, form, rows)?;
+        self.choose(recorder, form, rows)?;
         recorder.dispatch(Kernel::Accept, &self.accept[form as usize].group, [1, 1, 1])
     }
 
-    /// Chooses the largest logits without committing, for measuring.
-    pub(super) fn choose(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
+    /// Chooses a token for each row.
+    pub(super) fn choose(
+        &self,
+        recorder: &mut Recorder,
+        form: accept::Form,
+        rows: u32,
+    ) -> Result<(), GpuError> {
+        self.choice.record(recorder, form, rows)
+    }
+
+    /// Takes the largest logits whatever the request says, for measuring.
+    pub(super) fn choose_largest(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
         self.choice.largest(recorder, rows)
     }
 

@@ -91,8 +91,7 @@ fn every_width_window_and_draft_draws_the_same() {
         }
         assert!(accepted > 0, "drafts are accepted with {options:?}");
         // Measuring what the choice takes leaves nothing behind, even with rows that a tree has not copied yet.
-        let choice_ns = block_on(rig.runner.time_choice()).unwrap();
-        assert!(choice_ns > 0, "{options:?}");
+        block_on(rig.runner.time_choice()).unwrap();
         for way in [Way { steps: 2, ..Way::default() }, Way { steps: 4, chunk: 7, ..Way::default() }] {
             let run = rig.greedy(&prompt, way, &request).unwrap();
             assert_eq!(run.bits(), expected.bits(), "{way:?}, {options:?}");

@@ -1,8 +1,8 @@
-//! The whole workload through the engine: ids and logits hash are those of plain decoding whatever the width,
-//! with the largest logit and with draws and penalties, with session memory and without.
+//! The whole workload through the engine: ids and logits hash are those of plain decoding whatever the
+//! width, with the largest logit and with draws and penalties, with session memory and without.
 //!
-//! `make test-models` runs it: every prompt where a GPU computes; the shortest of each class, and a few tokens
-//! of each reply, on a processor, which takes a minute for a prompt.
+//! `make test-models` runs it: every prompt where a GPU computes; the shortest of each class, and a few
+//! tokens of each reply, on a processor, which takes a minute for a prompt.
 
 mod engine;
 

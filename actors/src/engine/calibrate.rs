@@ -40,16 +40,20 @@ pub(super) struct Calibration {
     choices: BTreeMap<ChoiceWork, u64>,
 }
 
-impl Calibration {
-    /// A reply chose its tokens so: nanoseconds of a choice, or it will be measured.
-    pub fn choice_ns(&mut self, work: ChoiceWork) -> Option<u64> {
-        let known = self.choices.get(&work).copied();
-        self.choice_wanted = known.is_none().then_some(work);
+impl Engine {
+    /// A reply is over: plans what to measure, and gives the nanoseconds of a choice such as its own when
+    /// they are known.
+    pub(super) fn plan_measurements(&mut self, request: &Generate) -> Option<u64> {
+        let model = self.model.as_ref().filter(|_| !self.is_lost)?;
+        // On a processor one pipeline takes as long as many replies.
+        self.calibration.is_wanted =
+            matches!(request.width, WidthPolicy::Auto { .. }) && !model.is_software && !model.streams;
+        let work = request.sampling.work(model.vocabulary_len);
+        let known = self.calibration.choices.get(&work).copied();
+        self.calibration.choice_wanted = known.is_none().then_some(work);
         known
     }
-}
 
-impl Engine {
     /// The next mail. While there is none, what the controller does not know yet is measured.
     ///
     /// # Errors

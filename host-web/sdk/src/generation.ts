@@ -24,8 +24,8 @@ export interface GenerationStats {
   /** Tokens per step of the GPU; null until the end. */
   tokensPerStep: number | null;
   /**
-   * Microseconds that choosing a token from its logits takes within each step; null until the end, and for the
-   * first reply with such sampling options: it is measured when that is over.
+   * Microseconds that choosing a token from its logits takes within each step; null until the end, and for
+   * the first reply with such sampling options: it is measured when that is over.
    */
   samplingUs: number | null;
   /** Bytes of keys and values, and of all buffers. */

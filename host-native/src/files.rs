@@ -15,7 +15,7 @@ use fanlight_messages::limits::READS_IN_FLIGHT;
 
 /// Reads that wait for a thread: pages and embedding rows of a pass, and those of a load. A place is always
 /// free: a read that waited for one while nobody polls it would keep the place from one that is awaited.
-const READS_WAITING: usize = 2 * READS_IN_FLIGHT + 2;
+const READS_WAITING: usize = 3 * READS_IN_FLIGHT;
 
 /// A read on its way to a thread.
 struct ReadJob {

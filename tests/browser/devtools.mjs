@@ -1,10 +1,21 @@
 // The browser's own developer tools, opened for one page and driven over the debugging protocol: playwright
 // does not show them.
 
+import { PATIENCE_MS } from "./harness.mjs";
+
 /** Between two looks at what the browser has opened. */
 const LOOK_MS = 100;
 
-const pause = () => new Promise((waited) => setTimeout(waited, LOOK_MS));
+/** What `look` finds, as soon as it finds something. */
+async function sought(what, look) {
+  const since = performance.now();
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (performance.now() - since > PATIENCE_MS) throw new Error(`${what} has not come in ${PATIENCE_MS} ms`);
+    await new Promise((waited) => setTimeout(waited, LOOK_MS));
+  }
+}
 
 /** A target of the browser that playwright has no page for. */
 class Target {
@@ -50,7 +61,7 @@ class Target {
 
   /** Waits until a function is true there. */
   async until(work, argument) {
-    while (!(await this.run(work, argument))) await pause();
+    await sought(`what was waited for (${work})`, () => this.run(work, argument));
   }
 }
 
@@ -76,11 +87,9 @@ export class DevTools {
 
   /** Attaches to the first target that is like this, as soon as there is one. */
   async attach(isMeant) {
-    for (;;) {
-      const found = (await this.targets()).find(isMeant);
-      if (found) return await Target.attach(this.session, found.targetId);
-      await pause();
-    }
+    const look = async () => (await this.targets()).find(isMeant);
+    const { targetId } = await sought(`a target that is meant (${isMeant})`, look);
+    return await Target.attach(this.session, targetId);
   }
 
   /** Turns to a panel: one of the browser's by its name, or one of an extension by its title. */

@@ -9,7 +9,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { ROOT, serve, stage } from "./harness.mjs";
+import { PATIENCE_MS, ROOT, serve, stage } from "./harness.mjs";
 
 const HOST = path.join(ROOT, "host-web");
 const require = createRequire(path.join(HOST, "package.json"));
@@ -60,7 +60,7 @@ async function generates(site) {
     const errors = [];
     page.on("pageerror", (error) => errors.push(error.message));
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await page.waitForFunction(() => globalThis.said !== undefined, null, { timeout: 120_000 });
+    await page.waitForFunction(() => globalThis.said !== undefined, null, { timeout: PATIENCE_MS });
     assert.deepEqual(errors, []);
     await page.close();
   } finally {

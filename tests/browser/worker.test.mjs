@@ -5,7 +5,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { beforeWorker, SdkVisit, serve, stage, Visit } from "./harness.mjs";
+import { beforeWorker, LONG_TOKENS, SdkVisit, serve, stage, Visit } from "./harness.mjs";
 
 const folder = temporaryFolder();
 let on;
@@ -32,47 +32,21 @@ const keepWorkers = (page) =>
 test("e13: a reply outlives its GPU; a killed worker fails it, and the next call reloads", async () => {
   const visit = await SdkVisit.open(on, { prepare: keepWorkers });
   await visit.load(url);
-  const plain = await visit.reply("the light", { maxTokens: 40 });
-  await visit.run(() => {
-    globalThis.seen = [];
-    globalThis.reading = (async () => {
-      for await (const event of engine.generate(
-        { prompt: "the light", parseSpecial: true },
-        { maxTokens: 40 },
-      )) {
-        seen.push(event);
-      }
-    })();
-  });
-  await visit.page.waitForFunction(() => seen.some(({ type }) => type === "token"));
+  const plain = await visit.reply("the light", { maxTokens: LONG_TOKENS });
+  await visit.hold("the light");
   await visit.page.workers()[0].evaluate(() => globalThis.gpuSeen.devices.at(-1).destroy());
-  const lost = await visit.run(async () => {
-    await reading;
-    return {
-      ids: seen.filter(({ type }) => type === "token").flatMap(({ ids }) => ids),
-      warned: seen.filter(({ type }) => type === "warning").map(({ warning }) => warning.code),
-    };
-  });
+  const lost = await visit.readOn();
   assert.deepEqual(lost.warned, ["resumed"]);
   assert.deepEqual(lost.ids, plain.ids, "the same reply as without the loss");
 
   // e13: killed behind the page's back in mid-reply.
+  await visit.hold("the light");
   await visit.run(() => {
-    globalThis.seen = [];
     globalThis.heard = [];
     engine.subscribe((event) => heard.push(event.type === "warning" ? event.warning.code : event.type));
-    globalThis.reading = outcome(
-      (async () => {
-        for await (const event of engine.generate({ prompt: "the light" }, { maxTokens: 400 }))
-          seen.push(event.type);
-      })(),
-    );
-  });
-  await visit.page.waitForFunction(() => seen.includes("token"));
-  const killed = await visit.run(async () => {
     workers.at(-1).terminate();
-    return { ...(await reading), last: seen.at(-1) };
   });
+  const killed = await visit.readOn();
   assert.equal(killed.code, "worker-died");
   assert.match(killed.message, /worker ended/);
   assert.equal(killed.last, "error");
@@ -115,28 +89,13 @@ test("e18: tabs share an engine, and one takes over when its owner goes", async 
 
   const third = await SdkVisit.open(on, { context });
   await third.load(url);
-  await third.run(() => {
-    globalThis.long = engine.generate({ prompt: "the light" }, { maxTokens: 450 });
-  });
-  await third.run(async () => {
-    const reader = long.getReader();
-    for (;;) if ((await reader.read()).value.type === "token") break;
-  });
+  await third.hold("the light");
   await third.page.close();
   assert.deepEqual((await owner.reply("the light", { maxTokens: 12 })).ids, one.ids, "served after it left");
 
-  await guest.run(() => {
-    globalThis.seen = [];
-    globalThis.reading = outcome(
-      (async () => {
-        for await (const event of engine.generate({ prompt: "the light" }, { maxTokens: 450 }))
-          seen.push(event.type);
-      })(),
-    );
-  });
-  await guest.page.waitForFunction(() => seen.includes("token"));
+  await guest.hold("the light");
   await owner.page.close();
-  assert.equal((await guest.run(() => reading)).code, "owner-gone");
+  assert.equal((await guest.readOn()).code, "owner-gone");
   const after = await guest.reply("the light", { ...remembered, width: 2 });
   assert.deepEqual(after.ids, one.ids, "taken over");
   // What was said in a page that is gone saves steps in this one.

@@ -172,6 +172,38 @@ test("a frame in a listed origin serves its page; in a hostile one it serves not
   await enemy.page.close();
 });
 
+test("a page that has opened the engine's page is served if its origin is listed", async () => {
+  const asked = async (server) => {
+    const opener = await Visit.open({ ...on, origin: originOf(server) }, "pages/blank.html", undefined, context);
+    const said = await opener.page.evaluate(
+      async ([address, key, timeoutMs, content]) => {
+        const { connectBridge } = await import("/bridge-client.js");
+        const opened = window.open(address);
+        try {
+          const { origin } = new URL(address);
+          const bridge = await connectBridge({ key, window: opened, origin, timeoutMs });
+          await bridge.ready();
+          const request = { messages: [{ role: "user", content }], temperature: 0, max_tokens: 8 };
+          return (await bridge.chat.completions.create(request)).choices[0].message.content;
+        } catch (error) {
+          return error.code;
+        } finally {
+          opened.close();
+        }
+      },
+      [`${on.origin}/${model}`, await shownKey(), PATIENCE_MS, QUESTION],
+    );
+    await opener.page.close();
+    return said;
+  };
+  const own = await other.run(async (content) => {
+    const request = { messages: [{ role: "user", content }], temperature: 0, max_tokens: 8 };
+    return (await engine.chat.completions.create(request)).choices[0].message.content;
+  }, QUESTION);
+  assert.deepEqual([await asked(listed), await asked(hostile)], [own, "origin-not-allowed"]);
+  await chat.page.locator("#bridge-status", { hasText: "This tab answers" }).waitFor();
+});
+
 test("a rotated key stops the old one in the middle of a reply", async () => {
   const old = await shownKey();
   await other.run(async (key) => {
@@ -202,13 +234,22 @@ test("of two tabs exactly one answers: the one that loaded last, then the other"
   const answers = () =>
     other.run(async () => {
       const channel = new BroadcastChannel("fanlight-bridge-1");
-      const ready = [];
+      // A tab gives a client that greets again the session of before.
+      const sessions = new Set();
       const client = crypto.randomUUID();
-      channel.onmessage = ({ data }) => data.client === client && data.type === "ready" && ready.push(data);
-      channel.postMessage({ fanlightBridge: 1, type: "hello", client });
-      await new Promise((waited) => setTimeout(waited, 300));
+      channel.onmessage = ({ data }) => {
+        if (data.client === client && data.type === "ready") sessions.add(data.session);
+      };
+      const pause = () => new Promise((waited) => setTimeout(waited, 300));
+      while (sessions.size === 0) {
+        // While one tab takes over from another, neither may hear.
+        channel.postMessage({ fanlightBridge: 1, type: "hello", client });
+        await pause();
+      }
+      // One more that answers has had as long as the first.
+      await pause();
       channel.close();
-      return ready.length;
+      return sessions.size;
     });
   assert.equal(await answers(), 1);
   const second = await ChatVisit.open(on, model, undefined, context);
@@ -218,6 +259,8 @@ test("of two tabs exactly one answers: the one that loaded last, then the other"
   // A key that this tab replaces is the other's too.
   await chat.page.locator("#bridge-rotate").click();
   const key = await shownKey();
+  await second.page.locator("#settings-button").click();
+  await second.page.waitForFunction((fresh) => document.getElementById("bridge-key")?.value === fresh, key);
   const bridged = await other.run((fresh) => outcome(connect(fresh).then((bridge) => bridge.ping())), key);
   assert.equal(bridged.value?.model.name, "tiny llama", bridged.message);
   await second.page.close();

@@ -73,6 +73,9 @@ pub trait BackendModel: 'static {
     /// Creates what choosing tokens needs, where that is new.
     fn prepare_sampling(&mut self, sampling: &Sampling) -> impl Future<Output = Result<(), DeviceError>>;
 
+    /// Times choosing a token in the way of the last request, with nothing in flight: nanoseconds for a row.
+    fn time_choice(&mut self) -> impl Future<Output = Result<u64, DeviceError>>;
+
     /// Resets the control block for a request.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;
 

@@ -154,6 +154,10 @@ impl BackendModel for Runner {
         prepared.map_err(|error| device_error(error, "compiling pipelines"))
     }
 
+    async fn time_choice(&mut self) -> Result<u64, DeviceError> {
+        Runner::time_choice(self).await.map_err(|error| device_error(error, "measuring"))
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
         Runner::begin(self, setup).map_err(|error| device_error(error, "beginning a request"))
     }

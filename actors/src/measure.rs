@@ -285,6 +285,10 @@ impl BackendModel for LentModel {
         BackendModel::prepare_sampling(&mut self.lent()?.runner, sampling).await
     }
 
+    async fn time_choice(&mut self) -> Result<u64, DeviceError> {
+        BackendModel::time_choice(&mut self.lent()?.runner).await
+    }
+
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
         BackendModel::begin(&mut self.lent()?.runner, setup)
     }

@@ -124,7 +124,7 @@ impl Lab {
         params: P,
         grid: [u32; 3],
     ) -> Result<wgpu::SubmissionIndex, GpuError> {
-        let pipeline = self.pipelines.get(kernel).await?;
+        let (pipeline, interface) = (self.pipelines.get(kernel).await?, self.pipelines.interface(kernel)?);
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let bytes = (size_of::<P>() as u64).next_multiple_of(16).max(16);
         let record = self.device.create_buffer("lab params", bytes, usage).await?;
@@ -133,18 +133,18 @@ impl Lab {
             bindings.iter().map(|(number, buffer)| Bound::whole(*number, buffer.0.buffer.raw())).collect();
         bound.push(Bound::whole(8, record.raw()));
         if let Some(missing) =
-            pipeline.bindings.iter().find(|d| !bound.iter().any(|b| b.number == d.number()))
+            interface.bindings.iter().find(|d| !bound.iter().any(|b| b.number == d.number()))
         {
             let (Binding::Read(n) | Binding::Write(n) | Binding::Uniform(n)) = missing;
             return Err(GpuError::MissingBuffer { owner: format!("binding {n} of {kernel:?}") });
         }
         let scope = self.device.raw().push_error_scope(wgpu::ErrorFilter::Validation);
-        let group = pipeline.bind(&self.device, &bound);
+        let group = interface.bind(&self.device, &bound);
         let mut encoder =
             self.device.raw().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("lab") });
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            pass.set_pipeline(&pipeline.raw);
+            pass.set_pipeline(&pipeline);
             pass.set_bind_group(0, &group, &[]);
             pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
         }

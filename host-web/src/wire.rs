@@ -353,6 +353,9 @@ pub struct ReplyEnd {
     pub decode_us: u64,
     /// Steps that brought them.
     pub steps: u32,
+    /// Nanoseconds of choosing a token within each step, once measured: after a reply with such options.
+    #[tsify(optional)]
+    pub choice_ns: Option<u64>,
     /// What was found that this GPU must not use; the reply went on without.
     pub quarantined: Vec<String>,
 }
@@ -360,7 +363,8 @@ pub struct ReplyEnd {
 impl ReplyEnd {
     /// Of a finished reply.
     pub fn new(finished: &ReplyFinished, reused_tokens: u32) -> Self {
-        let ReplyStats { prefill_tokens, prefill_us, decode_tokens, decode_us, steps, .. } = finished.stats;
+        let ReplyStats { prefill_tokens, prefill_us, decode_tokens, decode_us, steps, choice_ns, .. } =
+            finished.stats;
         Self {
             reason: finished.reason.into(),
             text: finished.text.clone(),
@@ -371,6 +375,7 @@ impl ReplyEnd {
             decode_tokens,
             decode_us,
             steps,
+            choice_ns,
             quarantined: finished.quarantined.iter().map(ToString::to_string).collect(),
         }
     }

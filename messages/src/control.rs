@@ -8,7 +8,7 @@
 //!   3  end         EndReason, 0 while running
 //!   4  pending     bit 31: parity, bits 0..4: accepted rows not yet copied to the cache
 //!   5  tokens_left tokens the request may still emit
-//!   6  poison      1 after a non-finite activation
+//!   6  poison      1 after a non-finite activation or logit
 //!   7  ring_head   tokens emitted since the request began
 //!   8  hash        fold of the logits rows that chose each token
 //!   9..11          the accepted nodes at depths 1..4 and 5..8 of the last step, a byte each

@@ -227,7 +227,7 @@ pub enum GenerateError {
         /// Why, in full.
         reason: String,
     },
-    /// An activation was NaN or infinite; what was computed cannot be trusted.
+    /// An activation or a logit was NaN or infinite; what was computed cannot be trusted.
     #[error("the model computed a value that is not a number after {tokens} tokens: the file may be damaged")]
     Poisoned {
         /// Tokens emitted before.

@@ -111,6 +111,19 @@ pub struct SamplingError {
     pub allowed: String,
 }
 
+/// The kernels that choose a token of a row of logits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ChoiceWork {
+    /// Bias and penalties.
+    pub adjusts: bool,
+    /// The cut of top-k.
+    pub counts: bool,
+    /// The cut of top-p.
+    pub weighs: bool,
+    /// The draw.
+    pub draws: bool,
+}
+
 /// Checked sampling parameters: every number is finite and in its range.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampling {
@@ -190,6 +203,16 @@ impl Sampling {
         let top_p = self.options.top_p;
         // Rust's conversion saturates: the largest value below 1 stays below it.
         (self.is_drawn() && top_p < 1.0).then_some((top_p * 4_294_967_296.0) as u32)
+    }
+
+    /// What choosing a token takes: requests of which this is equal take equally long.
+    pub fn work(&self, vocabulary_len: u32) -> ChoiceWork {
+        ChoiceWork {
+            adjusts: self.adjusts(),
+            counts: self.top_k(vocabulary_len).is_some(),
+            weighs: self.top_p().is_some(),
+            draws: self.is_drawn(),
+        }
     }
 
     /// The largest id that has a bias.

@@ -20,18 +20,18 @@ use engine::{load, reply};
 
 const PAGE_BYTES: u64 = 4 << 20;
 
-fn request(len: u32, width: Width) -> Generate {
+/// With drafts and without; `auto` also speculates, on passes that it cannot measure before.
+const WIDTHS: [WidthPolicy; 3] =
+    [WidthPolicy::Fixed(Width::Off), WidthPolicy::Fixed(Width::Nodes(8)), WidthPolicy::Auto { max: 8 }];
+
+fn request(len: u32, width: WidthPolicy) -> Generate {
     let ids: Vec<u32> = (0..len).map(|i| (i * 29 + 3) % 250).collect();
-    Generate {
-        width: WidthPolicy::Fixed(width),
-        hash_logits: true,
-        ..Generate::new(Prompt::Ids(ids.into()), 14)
-    }
+    Generate { width, hash_logits: true, ..Generate::new(Prompt::Ids(ids.into()), 14) }
 }
 
 /// What is compared of a conversation: its second turn goes on from the first, the others do not, and the
 /// last is drawn.
-async fn replies(handle: &EngineHandle, width: Width) -> Vec<(Vec<u32>, Option<u32>)> {
+async fn replies(handle: &EngineHandle, width: WidthPolicy) -> Vec<(Vec<u32>, Option<u32>)> {
     let mut all = Vec::new();
     let drawn = SamplingOptions {
         temperature: 1.0,
@@ -74,7 +74,7 @@ fn check(architecture: Architecture, tensor_type: TensorType, kv_format: KvForma
         let (least, weights) = bounds(&bytes, &resident);
         let handle = engine::engine(&world).await;
         load(&handle, &bytes, resident.clone()).await;
-        let expected = replies(&handle, Width::Off).await;
+        let expected = replies(&handle, WidthPolicy::default()).await;
         for percent in percents {
             let budget = Budget { bytes: least + weights * percent / 100, page_bytes: PAGE_BYTES };
             let within = Load { budget: Some(budget), ..resident.clone() };
@@ -91,7 +91,7 @@ fn check(architecture: Architecture, tensor_type: TensorType, kv_format: KvForma
                 100 => assert!(loaded.plan.stream.is_none(), "everything fits"),
                 _ => {}
             }
-            for width in [Width::Off, Width::Nodes(8)] {
+            for width in WIDTHS {
                 let streamed = replies(&handle, width).await;
                 assert_eq!(streamed, expected, "{architecture:?}, {percent} %, {width:?}");
             }

@@ -19,6 +19,8 @@ use engine::{load, reply};
 const PAGE_BYTES: u64 = 4 << 20;
 /// Tokens of a reply: a software adapter takes half a second for a pass.
 const TOKENS: u32 = 5;
+/// No wider than the fixed width beside it, whose pipelines it then uses.
+const AUTO: WidthPolicy = WidthPolicy::Auto { max: 8 };
 
 fn check(model: &str) {
     World::run(|world, _| async move {
@@ -48,7 +50,7 @@ fn check(model: &str) {
             ..Generate::new(prompt.clone(), TOKENS)
         };
         load(&handle, &bytes, resident.clone()).await;
-        let (expected, finished) = reply(&handle, ask(WidthPolicy::Fixed(Width::Off))).await;
+        let (expected, finished) = reply(&handle, ask(WidthPolicy::default())).await;
         assert!(!expected.is_empty());
         for percent in [0, 25, 50, 75, 100] {
             let budget = Budget { bytes: least + weights * percent / 100, page_bytes: PAGE_BYTES };
@@ -57,8 +59,8 @@ fn check(model: &str) {
             // Pages cut small take a little more than the whole: one of them may be left over.
             let streams = loaded.plan.stream.as_ref().map_or(0, |stream| stream.pages.len());
             assert_eq!(streams <= 1, percent == 100, "{streams} pages stream at {percent} %");
-            for width in [Width::Off, Width::Nodes(8)] {
-                let (ids, streamed) = reply(&handle, ask(WidthPolicy::Fixed(width))).await;
+            for width in [WidthPolicy::default(), WidthPolicy::Fixed(Width::Nodes(8)), AUTO] {
+                let (ids, streamed) = reply(&handle, ask(width)).await;
                 let (bits, wanted) = ((ids, streamed.logits_hash), (&expected, finished.logits_hash));
                 assert_eq!((&bits.0, bits.1), wanted, "{model}, {percent} %, {width:?}");
             }

@@ -3,6 +3,8 @@
 //! A measurement is a run like any other, behind what the cache holds, whose tokens nobody sees. Mail ends
 //! it.
 
+use std::collections::BTreeMap;
+
 use futures::FutureExt;
 use futures::future::{Either, select};
 use futures::pin_mut;
@@ -14,7 +16,8 @@ use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::CALIBRATION_US_MAX;
 use fanlight_messages::protocol::controller::{ChooseMeasurement, PlanChosen};
 use fanlight_messages::protocol::engine::{Generate, Prompt};
-use fanlight_messages::protocol::submitter::RunEvent;
+use fanlight_messages::protocol::submitter::{MeasureChoice, RunEvent};
+use fanlight_messages::sampling::ChoiceWork;
 
 use super::prompt::PreparedReply;
 use super::shell::{Engine, EngineMail};
@@ -31,9 +34,26 @@ pub(super) struct Calibration {
     pub is_wanted: bool,
     /// Microseconds spent on the loaded model.
     pub spent_us: u64,
+    /// How the last reply chose its tokens, when nobody knows yet what that takes.
+    choice_wanted: Option<ChoiceWork>,
+    /// Nanoseconds of a choice.
+    choices: BTreeMap<ChoiceWork, u64>,
 }
 
 impl Engine {
+    /// A reply is over: plans what to measure, and gives the nanoseconds of a choice such as its own when
+    /// they are known.
+    pub(super) fn plan_measurements(&mut self, request: &Generate) -> Option<u64> {
+        let model = self.model.as_ref().filter(|_| !self.is_lost)?;
+        // On a processor one pipeline takes as long as many replies.
+        self.calibration.is_wanted =
+            matches!(request.width, WidthPolicy::Auto { .. }) && !model.is_software && !model.streams;
+        let work = request.sampling.work(model.vocabulary_len);
+        let known = self.calibration.choices.get(&work).copied();
+        self.calibration.choice_wanted = known.is_none().then_some(work);
+        known
+    }
+
     /// The next mail. While there is none, what the controller does not know yet is measured.
     ///
     /// # Errors
@@ -42,6 +62,15 @@ impl Engine {
         &mut self,
         mailbox: &mut Mailbox<EngineMail>,
     ) -> Result<Option<EngineMail>, GenerateError> {
+        if let Some(work) = self.calibration.choice_wanted.take() {
+            let gone = |_: Gone| GenerateError::EngineGone { actor: "submitter" };
+            match self.links.submitter.ask(MeasureChoice).await.map_err(gone)? {
+                Ok(ns) => {
+                    self.calibration.choices.insert(work, ns);
+                }
+                Err(_) => self.lose(),
+            }
+        }
         while self.calibration.is_wanted && self.calibration.spent_us < CALIBRATION_US_MAX {
             if let Some(mail) = mailbox.next().now_or_never() {
                 return Ok(mail);
@@ -128,13 +157,14 @@ impl Engine {
         }
         match answer.wait().await? {
             Ok(over) => self.quarantine(&over.quarantined),
-            Err(_) => {
-                // The submitter has dropped what was on the device; the next request brings it back, or
-                // says why not.
-                self.is_lost = true;
-                self.journal.clear();
-            }
+            Err(_) => self.lose(),
         }
         Ok(heard)
+    }
+
+    /// The submitter has dropped what was on the device; the next request brings it back, or says why not.
+    fn lose(&mut self) {
+        self.is_lost = true;
+        self.journal.clear();
     }
 }

@@ -4,7 +4,6 @@
 use std::rc::Rc;
 
 use fanlight_messages::device::RequestSetup;
-use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
 use fanlight_messages::limits::{RESUMES_MAX, RUN_EVENTS};
 use fanlight_messages::protocol::engine::*;
@@ -80,14 +79,13 @@ impl Engine {
         if !matches!(result, Ok(()) | Err(GenerateError::Source { .. })) && !self.is_lost {
             self.model = None;
         }
-        // On a processor one pipeline takes as long as many replies.
-        self.calibration.is_wanted = matches!(request.width, WidthPolicy::Auto { .. })
-            && self.model.as_ref().is_some_and(|model| !model.is_software && !model.streams);
+        let choice_ns = self.plan_measurements(request);
         let tokens = reply.shown_ids().into();
         let mut end = reply.finish(result, &mut self.journal);
         if let GenerationEvent::Finished(finished) = &mut end {
             finished.memory_fault = remember::learn(&self.links, scope, key, tokens).await?;
             finished.quarantined = std::mem::take(&mut telling.quarantined);
+            finished.stats.choice_ns = choice_ns;
         }
         last.send(end);
         self.late_budget(telling, mailbox).await

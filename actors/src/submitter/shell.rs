@@ -33,6 +33,8 @@ pub enum SubmitterMail {
     Vector(Asked<UploadVector>),
     /// See [`CompilePipelines`]; beside it, where progress is latched.
     Compile(Asked<CompilePipelines>, Latch<LoadProgress>),
+    /// See [`MeasureChoice`].
+    Choice(Asked<MeasureChoice>),
     /// See [`DropModel`].
     Drop(Asked<DropModel>),
     /// See [`ReopenDevice`].
@@ -74,6 +76,7 @@ from_asked!(
     Create(CreateModel),
     Matrix(UploadMatrix),
     Vector(UploadVector),
+    Choice(MeasureChoice),
     Drop(DropModel),
     Reopen(ReopenDevice),
     Stream(StreamRows),
@@ -131,13 +134,14 @@ pub async fn submitter<B: Backend>(
                 let uploaded = upload_matrix(model.as_mut(), &asked.request).await;
                 asked.reply.send(uploaded.map(|()| asked.request.bytes));
             }
-            SubmitterMail::Vector(asked) => {
-                let upload = |model: &mut Placed<_>| model.upload_vector(&asked.request);
-                asked.reply.send(model.as_mut().map_or(Err(DeviceError::NoModel), upload));
-            }
+            SubmitterMail::Vector(asked) => asked.reply.send(upload_vector(model.as_mut(), &asked.request)),
             SubmitterMail::Compile(asked, latch) => {
                 let compiled = compile(model.as_mut(), &latch).await;
                 mailbox.answer(asked.reply, compiled);
+            }
+            SubmitterMail::Choice(asked) => {
+                let timed = time_choice(&mut model).await;
+                mailbox.answer(asked.reply, timed);
             }
             SubmitterMail::Drop(asked) => {
                 model = None;
@@ -190,11 +194,6 @@ impl<M: BackendModel> Placed<M> {
         Self { on_device, plan, pace: Pace::default() }
     }
 
-    fn upload_vector(&mut self, request: &UploadVector) -> Result<(), DeviceError> {
-        let UploadVector { vector, element_offset, values } = request;
-        self.on_device.upload_vector(*vector, *element_offset, values)
-    }
-
     /// Runs a request to its end; with `demands` its weights stream.
     async fn run(
         &mut self,
@@ -220,6 +219,23 @@ async fn compile<M: BackendModel>(
 ) -> Result<Option<Quarantined>, DeviceError> {
     let progress = |done, total| latch.set(LoadProgress { phase: LoadPhase::Pipelines, done, total });
     model.ok_or(DeviceError::NoModel)?.on_device.compile(progress).await
+}
+
+/// Times choosing a token; after a failure what is on the device can no longer be trusted.
+async fn time_choice<M: BackendModel>(model: &mut Option<Placed<M>>) -> Result<u64, DeviceError> {
+    let timed = model.as_mut().ok_or(DeviceError::NoModel)?.on_device.time_choice().await;
+    if timed.is_err() {
+        *model = None;
+    }
+    timed
+}
+
+fn upload_vector<M: BackendModel>(
+    model: Option<&mut Placed<M>>,
+    request: &UploadVector,
+) -> Result<(), DeviceError> {
+    let UploadVector { vector, element_offset, values } = request;
+    model.ok_or(DeviceError::NoModel)?.on_device.upload_vector(*vector, *element_offset, values)
 }
 
 async fn upload_matrix<M: BackendModel>(

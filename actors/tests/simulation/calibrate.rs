@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use fanlight_actors::costs::{CostStore, Recalled};
 use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::error::{CostRecordError, CostStoreError};
 use fanlight_messages::limits::CALIBRATION_US_MAX;
 use fanlight_messages::protocol::engine::{Generate, GenerationEvent, ModelLoaded};
+use fanlight_messages::sampling::{Sampling, SamplingOptions};
 
-use crate::device::{Fault, settle};
+use crate::device::{CHOICE_NS, Fault, settle};
 use crate::rig::{Rig, collect, request, with_engine};
 
 const AUTO: WidthPolicy = WidthPolicy::Auto { max: 32 };
@@ -61,6 +63,52 @@ fn nothing_is_measured_under_a_fixed_width_or_on_a_processor() {
             assert_eq!(rig.device.state.borrow().submissions, before);
         });
     }
+}
+
+#[test]
+fn what_choosing_a_token_takes_is_measured_once_for_each_way_of_it() {
+    with_engine(3, |rig, _| async move {
+        let drawn = SamplingOptions { temperature: 1.0, ..SamplingOptions::default() };
+        let drawn = Rc::new(Sampling::new(drawn).unwrap());
+        let warmer = SamplingOptions { temperature: 2.0, seed: 9, ..drawn.options().clone() };
+        let warmer = Rc::new(Sampling::new(warmer).unwrap());
+        let state = &rig.device.state;
+        let choice_ns = async |sampling: &Rc<Sampling>| {
+            let asked = Generate { sampling: sampling.clone(), ..request(&PROMPT, 3) };
+            let reply = collect(&mut rig.handle.generate(asked).await.unwrap()).await;
+            settle().await;
+            reply.result.unwrap().stats.choice_ns
+        };
+        rig.load().await.unwrap();
+        for (sampling, wanted, timed) in [
+            (&Rc::default(), None, 1),
+            (&Rc::default(), Some(CHOICE_NS), 1),
+            (&drawn, None, 2),
+            // The same kernels, with other numbers in them.
+            (&warmer, Some(CHOICE_NS), 2),
+            (&Rc::default(), Some(CHOICE_NS), 2),
+        ] {
+            assert_eq!(choice_ns(sampling).await, wanted, "{sampling:?}");
+            assert_eq!(state.borrow().choices_timed, timed, "{sampling:?}");
+        }
+        // Another model has other rows.
+        rig.load().await.unwrap();
+        assert_eq!(choice_ns(&Rc::default()).await, None);
+    });
+}
+
+#[test]
+fn a_device_that_is_lost_while_a_choice_is_measured_is_there_for_the_next_reply() {
+    with_engine(4, |rig, _| async move {
+        rig.load().await.unwrap();
+        rig.device.state.borrow_mut().is_choice_lost = true;
+        rig.check_reply(request(&PROMPT, 3)).await;
+        settle().await;
+        assert_eq!(rig.device.state.borrow().models, 0, "what is on it is not trusted");
+        rig.device.state.borrow_mut().is_choice_lost = false;
+        rig.check_reply(request(&PROMPT, 5)).await;
+        assert_eq!(rig.device.state.borrow().reopened, 1);
+    });
 }
 
 #[test]

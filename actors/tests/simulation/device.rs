@@ -24,7 +24,7 @@ use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::random::Random;
 
 use crate::ring::PaperRing;
-pub use crate::state::{DeviceState, Fault, PIPELINES};
+pub use crate::state::{CHOICE_NS, DeviceState, Fault, PIPELINES};
 
 /// Microseconds that compiling a pipeline takes.
 pub const COMPILE_US: u64 = 700;
@@ -398,6 +398,16 @@ impl BackendModel for PaperModel {
 
     async fn prepare_sampling(&mut self, _: &Sampling) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    async fn time_choice(&mut self) -> Result<u64, DeviceError> {
+        yield_now().await;
+        let mut state = self.backend.state.borrow_mut();
+        state.choices_timed += 1;
+        if state.is_choice_lost {
+            return Err(DeviceError::Lost { reason: "by the test".into() });
+        }
+        Ok(CHOICE_NS)
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {

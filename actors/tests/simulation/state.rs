@@ -61,6 +61,9 @@ pub struct DeviceState {
     pub pipelines: BTreeMap<u32, u32>,
     /// Widths of the windows submitted so far.
     pub widths: Vec<Width>,
+    /// Times that choosing a token was measured, and whether the device is lost over it.
+    pub choices_timed: u32,
+    pub is_choice_lost: bool,
     /// What gives other bits than plain decoding; it is never to be used.
     pub wrong: Vec<Purpose>,
 }
@@ -72,6 +75,8 @@ impl DeviceState {
     }
 }
 
+/// Nanoseconds that the device of paper needs to choose a token.
+pub const CHOICE_NS: u64 = 14_000;
 /// Pipelines that a width of the device of paper needs.
 pub const PIPELINES: u32 = 3;
 
@@ -100,6 +105,8 @@ impl Default for DeviceState {
             part_us: Vec::new(),
             pipelines: BTreeMap::new(),
             widths: Vec::new(),
+            choices_timed: 0,
+            is_choice_lost: false,
             wrong: Vec::new(),
         }
     }

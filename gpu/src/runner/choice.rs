@@ -1,8 +1,5 @@
 //! How a step chooses its tokens: the largest logit, or bias and penalties, cuts and a draw before that.
 
-use std::collections::HashMap;
-use std::rc::Rc;
-
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::plan::BufferOwner;
 use fanlight_messages::program::ValueId;
@@ -10,38 +7,38 @@ use fanlight_messages::sampling::{SELECTION_PASSES_MAX, Sampling};
 
 use super::buffers::Buffers;
 use super::encode::Recorder;
-use super::lower::{Bind, Lowering};
-use super::params;
-use super::pipelines::{Bound, Pipeline};
+use super::lower::Lowering;
+use super::pipelines::Bound;
 use crate::device::{Device, GpuError};
 use crate::kernels::accept::Form;
 use crate::kernels::{Kernel, adjust, choose, sample, weigh};
 
-/// A kernel that some requests need: where its parameters lie, which a request writes, and its bind groups
-/// once it has been needed.
+/// A kernel whose parameters a request writes: where they lie, and what is bound with each.
 #[derive(Debug)]
-struct OnDemand {
+struct PerRequest {
     kernel: Kernel,
     records: Vec<u64>,
     groups: Vec<wgpu::BindGroup>,
 }
 
-impl OnDemand {
-    fn new<T: bytemuck::Pod>(
-        lowering: &mut Lowering<'_>,
+impl PerRequest {
+    fn bind<'a, T: bytemuck::Pod>(
+        lowering: &mut Lowering<'a>,
         kernel: Kernel,
         records: impl IntoIterator<Item = T>,
+        bound: &[Bound<'a>],
     ) -> Result<Self, GpuError> {
-        let records = records.into_iter().map(|record| lowering.record(&record)).collect::<Result<_, _>>()?;
-        Ok(Self { kernel, records, groups: Vec::new() })
+        let mut per_request = Self { kernel, records: Vec::new(), groups: Vec::new() };
+        for record in records {
+            let at = lowering.record(&record)?;
+            per_request.records.push(at);
+            per_request.groups.push(lowering.bind_at(kernel, at, bound.to_vec(), None)?.group);
+        }
+        Ok(per_request)
     }
 
     fn dispatch(&self, recorder: &mut Recorder, at: usize, grid: [u32; 3]) -> Result<(), GpuError> {
-        let unprepared = || GpuError::Kernel {
-            kernel: format!("{:?}", self.kernel),
-            reason: "used before it was bound".into(),
-        };
-        recorder.dispatch(self.kernel, self.groups.get(at).ok_or_else(unprepared)?, grid)
+        recorder.dispatch(self.kernel, &self.groups[at], grid)
     }
 
     /// Writes the parameters of its bind groups in order.
@@ -55,15 +52,14 @@ impl OnDemand {
 /// The kernels between the logits and the commit.
 #[derive(Debug)]
 pub(super) struct Choice {
-    logits: ValueId,
-    largest: Bind,
-    largest_record: u64,
+    /// One record.
+    largest: PerRequest,
     /// By form.
-    adjust: OnDemand,
+    adjust: PerRequest,
     /// By pass.
-    weigh: OnDemand,
+    weigh: PerRequest,
     /// By form.
-    sample: OnDemand,
+    sample: PerRequest,
     /// What the request needs.
     plan: Plan,
 }
@@ -91,54 +87,22 @@ impl Choice {
         wanted.into_iter().filter_map(|(is_wanted, kernel)| is_wanted.then_some(kernel)).collect()
     }
 
-    /// Places the parameters of every kernel, and binds the one that every request may need.
-    pub(super) async fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
-        let buffers = lowering.buffers;
-        let len = lowering.program.vocabulary_len;
-        let largest_record = lowering.record(&choose::Params { len, hash: 0 })?;
-        let bound = bound(buffers, logits)?;
-        let largest = lowering.bind_at(Kernel::Choose, largest_record, bound, None).await?;
+    /// Binds all of them.
+    pub(super) fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
+        let (len, bound) = (lowering.program.vocabulary_len, bound(lowering.buffers, logits)?);
+        let largest = [choose::Params { len, hash: 0 }];
         let forms = Form::ALL.map(|form| form as u32);
-        let records = forms.map(|form| adjust::Params { len, hash: 0, form });
-        let adjust = OnDemand::new(lowering, Kernel::Adjust, records)?;
-        let records =
+        let adjust = forms.map(|form| adjust::Params { len, hash: 0, form });
+        let weigh =
             (0..SELECTION_PASSES_MAX).map(|pass_index| weigh::Params { len, pass_index, stage: 0, level: 0 });
-        let weigh = OnDemand::new(lowering, Kernel::Weigh, records)?;
-        let records = forms.map(|form| sample::Params { len, form, passes: 0, stage: 0 });
-        let sample = OnDemand::new(lowering, Kernel::Sample, records)?;
+        let sample = forms.map(|form| sample::Params { len, form, passes: 0, stage: 0 });
         Ok(Self {
-            logits,
-            largest,
-            largest_record,
-            adjust,
-            weigh,
-            sample,
+            largest: PerRequest::bind(lowering, Kernel::Choose, largest, &bound)?,
+            adjust: PerRequest::bind(lowering, Kernel::Adjust, adjust, &bound)?,
+            weigh: PerRequest::bind(lowering, Kernel::Weigh, weigh, &bound)?,
+            sample: PerRequest::bind(lowering, Kernel::Sample, sample, &bound)?,
             plan: Plan { len, ..Plan::default() },
         })
-    }
-
-    /// Binds what a request needs, where that is new; its pipelines are there.
-    pub(super) fn prepare(
-        &mut self,
-        device: &Device,
-        buffers: &Buffers,
-        pipelines: &HashMap<Kernel, Rc<Pipeline>>,
-        sampling: &Sampling,
-    ) -> Result<(), GpuError> {
-        let wanted = Self::kernels(sampling);
-        for kernel in [&mut self.adjust, &mut self.weigh, &mut self.sample] {
-            if !kernel.groups.is_empty() || !wanted.contains(&kernel.kernel) {
-                continue;
-            }
-            let Some(pipeline) = pipelines.get(&kernel.kernel) else { continue };
-            let mut bound = bound(buffers, self.logits)?;
-            bound.push(Bound::whole(7, buffers.get(BufferOwner::Control)?));
-            for record in &kernel.records {
-                let own = [params::bound(buffers, *record)?];
-                kernel.groups.push(pipeline.bind(device, &[&bound[..], &own].concat()));
-            }
-        }
-        Ok(())
     }
 
     /// Chooses a token for each row.
@@ -155,7 +119,7 @@ impl Choice {
 
     /// Chooses the largest logit of each row.
     pub(super) fn largest(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
-        recorder.dispatch(Kernel::Choose, &self.largest.group, choose::grid(self.plan.len, rows))
+        self.largest.dispatch(recorder, 0, choose::grid(self.plan.len, rows))
     }
 
     /// Writes what a request decides.
@@ -173,7 +137,7 @@ impl Choice {
         self.plan = plan;
         let (queue, params) = (device.queue(), buffers.get(BufferOwner::Params)?);
         let hash = u32::from(setup.hash_logits);
-        queue.write_buffer(params, self.largest_record, bytemuck::bytes_of(&choose::Params { len, hash }));
+        self.largest.write(queue, params, &[choose::Params { len, hash }]);
         if !plan.adjusts && !plan.draws {
             return Ok(());
         }
@@ -202,6 +166,8 @@ fn bound(buffers: &Buffers, logits: ValueId) -> Result<Vec<Bound<'_>>, GpuError>
         BufferOwner::Ancestors,
         BufferOwner::Selection,
         BufferOwner::Sampling,
+        BufferOwner::Faults,
     ];
-    (0..).zip(owners).map(|(number, owner)| Ok(Bound::whole(number, buffers.get(owner)?))).collect()
+    let numbers = (0..=6).chain([9]);
+    numbers.zip(owners).map(|(number, owner)| Ok(Bound::whole(number, buffers.get(owner)?))).collect()
 }

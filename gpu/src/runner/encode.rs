@@ -7,7 +7,6 @@ use fanlight_messages::draft::DEPTH_MAX;
 use fanlight_messages::plan::CHUNK_LEN;
 
 use super::lower::{Attend, AttendTile, Lowered, MultiplyPage, Product};
-use super::pipelines::Pipeline;
 use crate::device::GpuError;
 use crate::kernels::{Kernel, attention};
 
@@ -39,7 +38,7 @@ pub(super) struct Batch {
 /// A pass being recorded, with its pipelines resolved beforehand.
 pub(super) struct Recorder<'a> {
     pub(super) pass: wgpu::ComputePass<'a>,
-    pub(super) pipelines: &'a HashMap<Kernel, Rc<Pipeline>>,
+    pub(super) pipelines: &'a HashMap<Kernel, Rc<wgpu::ComputePipeline>>,
     pub(super) dispatches: u32,
 }
 
@@ -54,7 +53,7 @@ impl Recorder<'_> {
             kernel: format!("{kernel:?}"),
             reason: "used before it was compiled".into(),
         })?;
-        self.pass.set_pipeline(&pipeline.raw);
+        self.pass.set_pipeline(pipeline);
         self.pass.set_bind_group(0, group, &[]);
         self.pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
         self.dispatches += 1;

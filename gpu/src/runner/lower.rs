@@ -1,4 +1,5 @@
-//! Program ops → bind groups and the kernels that serve each batch shape. All of it happens once, at load.
+//! Program ops → bind groups and the kernels that serve each batch shape. All of it happens once, at load;
+//! nothing is compiled for it.
 
 use fanlight_messages::layout::{PagePlanes, PlaneRange, ResidentFormat, SlabLayout};
 use fanlight_messages::plan::{
@@ -85,33 +86,33 @@ pub(super) struct Lowering<'a> {
     pub(super) params: ParamWriter,
 }
 
-impl Lowering<'_> {
-    pub(super) async fn op(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+impl<'a> Lowering<'a> {
+    pub(super) fn op(&mut self, op: &Op) -> Result<Lowered, GpuError> {
         match op {
-            Op::Embed { table, scale, output } => self.embed(*table, *scale, *output).await,
-            Op::Normalize { .. } => self.normalize(op).await,
+            Op::Embed { table, scale, output } => self.embed(*table, *scale, *output),
+            Op::Normalize { .. } => self.normalize(op),
             Op::Multiply { matrix, input, output, output_offset } => {
-                self.multiply(*matrix, *input, *output, *output_offset, false).await
+                self.multiply(*matrix, *input, *output, *output_offset, false)
             }
-            Op::Heads { .. } => self.heads(op).await,
-            Op::Attend { .. } => self.attend(op).await,
+            Op::Heads { .. } => self.heads(op),
+            Op::Attend { .. } => self.attend(op),
             Op::Activate { input, function, output } => {
                 let layout = self.activation_layout(*output);
                 let variant = activate::Variant::new(layout, *function, self.keeps_values(*output));
                 let record = activate::Params { len: layout.blocks * 32 };
                 let bound = vec![Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?)];
-                let bind = self.bind(Kernel::Activate(variant), record, bound, Some(*output)).await?;
+                let bind = self.bind(Kernel::Activate(variant), record, bound, Some(*output))?;
                 Ok(Lowered::Activate(variant, bind))
             }
         }
     }
 
     /// The head, on the last live row only (a prompt batch then computes one row of logits) or on every row.
-    pub(super) async fn head(&mut self, last_only: bool) -> Result<Vec<MultiplyPage>, GpuError> {
+    pub(super) fn head(&mut self, last_only: bool) -> Result<Vec<MultiplyPage>, GpuError> {
         let Op::Multiply { matrix, input, output, output_offset } = &self.program.head else {
             return Err(GpuError::MissingBuffer { owner: "a head that is a matrix product".into() });
         };
-        match self.multiply(*matrix, *input, *output, *output_offset, last_only).await? {
+        match self.multiply(*matrix, *input, *output, *output_offset, last_only)? {
             Lowered::Multiply(pages) => Ok(pages),
             _ => Err(GpuError::MissingBuffer { owner: "the head's pages".into() }),
         }
@@ -123,23 +124,23 @@ impl Lowering<'_> {
     }
 
     /// Binds a new record, the control block, the faults and the output activation beside `bound`.
-    pub(super) async fn bind<T: bytemuck::Pod>(
+    pub(super) fn bind<T: bytemuck::Pod>(
         &mut self,
         kernel: Kernel,
         record: T,
-        bound: Vec<Bound<'_>>,
+        bound: Vec<Bound<'a>>,
         output: Option<ActivationId>,
     ) -> Result<Bind, GpuError> {
         let offset = self.record(&record)?;
-        self.bind_at(kernel, offset, bound, output).await
+        self.bind_at(kernel, offset, bound, output)
     }
 
     /// The same with a record that is there already.
-    pub(super) async fn bind_at(
+    pub(super) fn bind_at(
         &self,
         kernel: Kernel,
         offset: u64,
-        mut bound: Vec<Bound<'_>>,
+        mut bound: Vec<Bound<'a>>,
         output: Option<ActivationId>,
     ) -> Result<Bind, GpuError> {
         let buffers = self.buffers;
@@ -155,8 +156,8 @@ impl Lowering<'_> {
             }
             bound.push(Bound::whole(6, buffers.get(BufferOwner::Faults)?));
         }
-        let pipeline = self.pipelines.get(kernel).await?;
-        Ok(Bind { kernel, group: pipeline.bind(self.device, &bound) })
+        let interface = self.pipelines.interface(kernel)?;
+        Ok(Bind { kernel, group: interface.bind(self.device, &bound) })
     }
 
     fn activation_layout(&self, id: ActivationId) -> SlabLayout {
@@ -186,7 +187,7 @@ impl Lowering<'_> {
         Some(place as u32)
     }
 
-    async fn embed(&mut self, table: MatrixId, scale: f32, output: ValueId) -> Result<Lowered, GpuError> {
+    fn embed(&mut self, table: MatrixId, scale: f32, output: ValueId) -> Result<Lowered, GpuError> {
         let spec = &self.program.matrices[table.index()];
         let (format, layout) = (ResidentFormat::of(spec.tensor_type), SlabLayout::for_columns(spec.columns));
         let packed_dot = self.device.facts().has_packed_dot;
@@ -211,12 +212,12 @@ impl Lowering<'_> {
             let mut bound = page_planes(self.buffers, spec, source)?;
             bound.push(Bound::whole(4, self.buffers.get(tokens)?));
             bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
-            binds.push(self.bind(kernel, record, bound, None).await?);
+            binds.push(self.bind(kernel, record, bound, None)?);
         }
         Ok(Lowered::Embed(binds))
     }
 
-    async fn normalize(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+    fn normalize(&mut self, op: &Op) -> Result<Lowered, GpuError> {
         let Op::Normalize { residual, delta, post_norm, weight, epsilon, output } = op else {
             return Err(GpuError::MissingBuffer { owner: "a normalise op".into() });
         };
@@ -241,10 +242,10 @@ impl Lowering<'_> {
             Bound::whole(1, delta.map_or(Ok(vectors), |d| self.buffers.get(BufferOwner::Value(d)))?),
             Bound::whole(2, vectors),
         ];
-        Ok(Lowered::Normalize(self.bind(kernel, record, bound, Some(*output)).await?))
+        Ok(Lowered::Normalize(self.bind(kernel, record, bound, Some(*output))?))
     }
 
-    async fn multiply(
+    fn multiply(
         &mut self,
         id: MatrixId,
         input: ActivationId,
@@ -274,14 +275,14 @@ impl Lowering<'_> {
                 bound.push(Bound::whole(5, plane(ActivationPlane::Meta)?));
             }
             bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
-            let bind = self.bind(any, record, bound, None).await?;
+            let bind = self.bind(any, record, bound, None)?;
             let streamed = self.place_in_pass(&page);
             pages.push(MultiplyPage { format, layout, rows: page.rows, group: bind.group, streamed });
         }
         Ok(Lowered::Multiply(pages))
     }
 
-    async fn heads(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+    fn heads(&mut self, op: &Op) -> Result<Lowered, GpuError> {
         let Op::Heads { layer, input, bias, query_norm, key_norm, epsilon, rope, query_scale, output } = op
         else {
             return Err(GpuError::MissingBuffer { owner: "a heads op".into() });
@@ -324,32 +325,32 @@ impl Lowering<'_> {
             ];
             let groups_x = if group == 0 { shape.query_heads } else { 0 } + 2 * group_heads;
             let offset = self.record(&record)?;
-            let chain = self.bind_at(Kernel::Heads(variant), offset, bound.clone(), None).await?;
+            let chain = self.bind_at(Kernel::Heads(variant), offset, bound.clone(), None)?;
             binds.chain.push((groups_x, chain));
             let kernel = Kernel::Heads(heads::Variant { tree: true, ..variant });
             bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Ancestors)?));
-            binds.tree.push((groups_x, self.bind_at(kernel, offset, bound, None).await?));
+            binds.tree.push((groups_x, self.bind_at(kernel, offset, bound, None)?));
         }
         Ok(Lowered::Heads(binds))
     }
 
-    async fn attend(&mut self, op: &Op) -> Result<Lowered, GpuError> {
+    fn attend(&mut self, op: &Op) -> Result<Lowered, GpuError> {
         let Op::Attend { layer, .. } = op else {
             return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
         };
         let shape = self.program.layers[*layer as usize];
         let chunks = self.plan.cache_rows / CHUNK_LEN;
-        let plain = self.attend_tile(op, Form::Split, 0, chunks).await?;
-        let prompt = self.attend_tile(op, Form::Tiled, 0, 1).await?;
+        let plain = self.attend_tile(op, Form::Split, 0, chunks)?;
+        let prompt = self.attend_tile(op, Form::Tiled, 0, 1)?;
         let mut tree = Vec::new();
         for tile in 0..BUCKET_MAX / self.plan.partial_rows {
-            tree.push(self.attend_tile(op, Form::Tree, tile * self.plan.partial_rows, chunks).await?);
+            tree.push(self.attend_tile(op, Form::Tree, tile * self.plan.partial_rows, chunks)?);
         }
         let heads_per_kv = shape.query_heads / shape.kv_heads;
         Ok(Lowered::Attend(Attend { heads_per_kv, head_len: shape.head_len, plain, prompt, tree }))
     }
 
-    async fn attend_tile(
+    fn attend_tile(
         &mut self,
         op: &Op,
         form: Form,
@@ -390,7 +391,7 @@ impl Lowering<'_> {
                 Bound::whole(3, ancestors),
                 Bound::whole(4, partials),
             ];
-            groups.push((group_heads, self.bind(any, record, bound, None).await?.group));
+            groups.push((group_heads, self.bind(any, record, bound, None)?.group));
         }
         let record = fold::Params {
             len: shape.query_len(),
@@ -406,7 +407,7 @@ impl Lowering<'_> {
             keeps_values: self.keeps_values(*output),
         });
         let bound = vec![Bound::whole(0, partials), Bound::whole(1, ancestors)];
-        let fold = self.bind(fold, record, bound, Some(*output)).await?;
+        let fold = self.bind(fold, record, bound, Some(*output))?;
         Ok(AttendTile { groups, fold })
     }
 }

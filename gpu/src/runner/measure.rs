@@ -11,7 +11,7 @@ use super::encode::{Batch, Rows, visit};
 use super::lower::{Lowered, Product};
 use super::step::Search;
 use super::{GpuError, Runner};
-use crate::kernels::{Kernel, matrix};
+use crate::kernels::{Kernel, accept, matrix};
 
 /// Time of a step of N nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +44,8 @@ const DECODE_TOKENS: u32 = 96;
 const REPEATS: u32 = 8;
 /// Submissions timed per figure; the median is reported.
 const SAMPLES: usize = 7;
+/// Submissions timed for what a reply's choices cost: it is done between replies, so that few must do.
+const CHOICE_SAMPLES: usize = 3;
 /// Seconds of work before a prompt is timed.
 const WARM_UP_S: f64 = 0.5;
 /// Milliseconds a timed submission should last, so that its own cost vanishes.
@@ -224,6 +226,26 @@ impl Runner {
         Ok((times[0], times[1]))
     }
 
+    /// Times choosing a token in the way of the last request, at the end of what the cache holds: nanoseconds
+    /// for a row.
+    pub async fn time_choice(&mut self) -> Result<u64, GpuError> {
+        self.flush()?;
+        let base = self.committed.get().min(self.plan.request.context_len.saturating_sub(1));
+        let mut samples = Vec::new();
+        for repeats in [1, 1 + REPEATS].repeat(CHOICE_SAMPLES) {
+            self.write_step(base, 1)?;
+            let start = Instant::now();
+            let report = self.submit(None, |runner, recorder| {
+                (0..repeats).try_for_each(|_| runner.step.choose(recorder, accept::Form::Plain, 1))
+            })?;
+            report.await?;
+            samples.push(start.elapsed().as_secs_f64() * 1e9);
+        }
+        let times = samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect();
+        // The device may have gone to sleep between two of them: a short time can come out below nothing.
+        Ok(median(times).max(0.0) as u64)
+    }
+
     /// A control block at `base` with `live` rows, running.
     fn write_step(&self, base: u32, live: u32) -> Result<(), GpuError> {
         let control = self.buffers.get(BufferOwner::Control)?;
@@ -263,7 +285,7 @@ impl Runner {
             for _ in 0..steps {
                 runner.forward(recorder, batch)?;
                 recorder.multiply(&runner.head_all, batch.product, batch)?;
-                runner.step.choose(recorder, batch.tokens)?;
+                runner.step.choose_largest(recorder, batch.tokens)?;
             }
             Ok(())
         })?;

@@ -42,7 +42,7 @@ use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
 use pass::Pass;
-use pipelines::{Pipeline, Pipelines};
+use pipelines::Pipelines;
 use report::Reported;
 use ring::Ring;
 use step::StepKernels;
@@ -76,7 +76,7 @@ pub struct Runner {
     plan: Rc<GpuPlan>,
     buffers: Buffers,
     pipelines: Rc<Pipelines>,
-    resolved: HashMap<Kernel, Rc<Pipeline>>,
+    resolved: HashMap<Kernel, Rc<wgpu::ComputePipeline>>,
     body: Vec<Lowered>,
     /// The head on the last live row, and on every row.
     head: Vec<MultiplyPage>,
@@ -130,13 +130,13 @@ impl Runner {
         let scope = device.raw().push_error_scope(wgpu::ErrorFilter::Validation);
         let mut body = Vec::with_capacity(program.body.len());
         for op in &program.body {
-            body.push(lowering.op(op).await?);
+            body.push(lowering.op(op)?);
         }
-        let (head, head_all) = (lowering.head(true).await?, lowering.head(false).await?);
+        let (head, head_all) = (lowering.head(true)?, lowering.head(false)?);
         let Op::Multiply { output: logits, .. } = program.head else {
             return Err(GpuError::MissingBuffer { owner: "logits".into() });
         };
-        let step = StepKernels::bind(&mut lowering, logits).await?;
+        let step = StepKernels::bind(&mut lowering, logits)?;
         let uploads = Uploads::new(lowering.params.peek());
         if let Ok(index) = buffers.get(BufferOwner::GatheredIndex) {
             let rows: Vec<u32> = (0..plan.batch_rows).collect();
@@ -241,7 +241,7 @@ impl Runner {
         &mut self,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Option<Quarantined>, GpuError> {
-        let mut kernels = vec![Kernel::Choose, Kernel::Accept];
+        let mut kernels = StepKernels::ALWAYS.to_vec();
         let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
         let batch_tokens = self.plan.request.batch_tokens;
         let prompts = [1, 2, batch_tokens].map(|tokens| tokens.min(batch_tokens));

@@ -1,4 +1,4 @@
-//! Pipelines of kernel variants, compiled once each.
+//! What kernel variants bind, and their pipelines, compiled once each when they are first wanted.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,11 +7,10 @@ use std::rc::Rc;
 use crate::device::{Device, GpuError};
 use crate::kernels::{Binding, Kernel, Shader};
 
-/// A compiled kernel and its bind group layout.
+/// What a kernel binds. Buffers can be bound long before the kernel is compiled.
 #[derive(Debug)]
-pub struct Pipeline {
-    pub(crate) raw: wgpu::ComputePipeline,
-    pub(crate) layout: wgpu::BindGroupLayout,
+pub struct Interface {
+    raw: wgpu::BindGroupLayout,
     pub(crate) bindings: Vec<Binding>,
 }
 
@@ -19,13 +18,14 @@ pub struct Pipeline {
 #[derive(Debug)]
 pub struct Pipelines {
     device: Device,
-    compiled: RefCell<HashMap<Kernel, Rc<Pipeline>>>,
+    interfaces: RefCell<HashMap<Kernel, Rc<Interface>>>,
+    compiled: RefCell<HashMap<Kernel, Rc<wgpu::ComputePipeline>>>,
 }
 
 impl Pipelines {
     /// An empty set.
     pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), compiled: RefCell::default() }
+        Self { device: device.clone(), interfaces: RefCell::default(), compiled: RefCell::default() }
     }
 
     /// Kernels compiled so far.
@@ -33,41 +33,58 @@ impl Pipelines {
         self.compiled.borrow().len()
     }
 
+    /// What a kernel binds.
+    pub fn interface(&self, kernel: Kernel) -> Result<Rc<Interface>, GpuError> {
+        if let Some(interface) = self.interfaces.borrow().get(&kernel) {
+            return Ok(interface.clone());
+        }
+        let shader = render(kernel)?;
+        let entries: Vec<_> = shader.bindings.iter().map(|b| layout_entry(*b)).collect();
+        let raw = self.device.raw().create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some(&shader.label),
+            entries: &entries,
+        });
+        let interface = Rc::new(Interface { raw, bindings: shader.bindings });
+        self.interfaces.borrow_mut().insert(kernel, interface.clone());
+        Ok(interface)
+    }
+
     /// The pipeline of a kernel, compiled now when it is new.
-    pub async fn get(&self, kernel: Kernel) -> Result<Rc<Pipeline>, GpuError> {
+    pub async fn get(&self, kernel: Kernel) -> Result<Rc<wgpu::ComputePipeline>, GpuError> {
         if let Some(pipeline) = self.compiled.borrow().get(&kernel) {
             return Ok(pipeline.clone());
         }
-        let shader = kernel
-            .shader()
-            .map_err(|error| GpuError::Kernel { kernel: format!("{kernel:?}"), reason: error.to_string() })?;
-        self.keep(kernel, shader).await
+        self.keep(kernel, render(kernel)?).await
     }
 
-    /// Compiles a shader and keeps it as the pipeline of a kernel.
-    pub(crate) async fn keep(&self, kernel: Kernel, shader: Shader) -> Result<Rc<Pipeline>, GpuError> {
-        let pipeline = Rc::new(self.compile(shader).await?);
+    /// Compiles a shader and keeps it as the pipeline of a kernel, whose bindings it has.
+    pub(crate) async fn keep(
+        &self,
+        kernel: Kernel,
+        shader: Shader,
+    ) -> Result<Rc<wgpu::ComputePipeline>, GpuError> {
+        let interface = self.interface(kernel)?;
+        let pipeline = Rc::new(self.compile(shader, &interface).await?);
         self.compiled.borrow_mut().insert(kernel, pipeline.clone());
         Ok(pipeline)
     }
 
-    async fn compile(&self, shader: Shader) -> Result<Pipeline, GpuError> {
+    async fn compile(
+        &self,
+        shader: Shader,
+        interface: &Interface,
+    ) -> Result<wgpu::ComputePipeline, GpuError> {
         let device = self.device.raw();
         let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
         let module = self.device.create_module(&shader);
-        let entries: Vec<_> = shader.bindings.iter().map(|b| layout_entry(*b)).collect();
-        let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some(&shader.label),
-            entries: &entries,
-        });
-        let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label: Some(&shader.label),
-            bind_group_layouts: &[Some(&layout)],
+            bind_group_layouts: &[Some(&interface.raw)],
             immediate_size: 0,
         });
-        let raw = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&shader.label),
-            layout: Some(&pipeline_layout),
+            layout: Some(&layout),
             module: &module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
@@ -79,9 +96,15 @@ impl Pipelines {
         });
         match scope.pop().await {
             Some(error) => Err(GpuError::Kernel { kernel: shader.label, reason: error.to_string() }),
-            None => Ok(Pipeline { raw, layout, bindings: shader.bindings }),
+            None => Ok(pipeline),
         }
     }
+}
+
+fn render(kernel: Kernel) -> Result<Shader, GpuError> {
+    kernel
+        .shader()
+        .map_err(|error| GpuError::Kernel { kernel: format!("{kernel:?}"), reason: error.to_string() })
 }
 
 fn layout_entry(binding: Binding) -> wgpu::BindGroupLayoutEntry {
@@ -118,7 +141,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-impl Pipeline {
+impl Interface {
     /// A bind group of the bindings this kernel declares; others in `bound` are ignored, a missing one is an
     /// error of validation that the caller's error scope reports.
     pub(crate) fn bind(&self, device: &Device, bound: &[Bound]) -> wgpu::BindGroup {
@@ -136,7 +159,7 @@ impl Pipeline {
             .collect();
         device.raw().create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
-            layout: &self.layout,
+            layout: &self.raw,
             entries: &entries,
         })
     }

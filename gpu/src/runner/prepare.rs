@@ -54,13 +54,14 @@ impl Runner {
         if !WIDTHS.contains(&nodes) || nodes > self.plan.request.logits_rows {
             return Err(step::wrong_width(nodes));
         }
-        Ok(self.step_kernels(self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1)))
+        let mut kernels = self.step_kernels(self.batch(nodes, Product::Lane(nodes), Rows::Tree, 1));
+        kernels.extend(StepKernels::DRAFTING);
+        Ok(kernels)
     }
 
     /// Compiles what a request's sampling needs, where that is new.
     pub async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
-        self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await?;
-        self.step.prepare(&self.device, &self.buffers, &self.resolved, sampling)
+        self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await
     }
 
     /// Compiles everything that a step of this batch needs, where it is new.
@@ -69,7 +70,7 @@ impl Runner {
     }
 
     fn step_kernels(&self, batch: Batch) -> Vec<Kernel> {
-        let mut kernels = StepKernels::ALL.to_vec();
+        let mut kernels = StepKernels::ALWAYS.to_vec();
         for op in &self.body {
             encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
         }

@@ -1,9 +1,6 @@
 //! What a step does besides the forward pass: draft before it, commit after it; how tokens are chosen is in
 //! `choice.rs`.
 
-use std::collections::HashMap;
-use std::rc::Rc;
-
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{
     EVIDENCES, MEMORY_TOKENS, NODES_MAX, ORDERS, RELIABILITIES, RELIABILITY_WORD, SEPARATOR, VISITED_WORD,
@@ -17,7 +14,7 @@ use super::buffers::Buffers;
 use super::choice::Choice;
 use super::encode::Recorder;
 use super::lower::{Bind, Lowering};
-use super::pipelines::{Bound, Pipeline};
+use super::pipelines::Bound;
 use crate::device::{Device, GpuError};
 use crate::kernels::{Kernel, accept, scan};
 
@@ -50,29 +47,20 @@ impl Drafting {
 }
 
 impl StepKernels {
-    /// Every kernel that a step or a prompt's end may need.
-    pub(super) const ALL: [Kernel; 4] = [Kernel::Choose, Kernel::Accept, Kernel::Scan, Kernel::Draft];
+    /// Those of every step and of a prompt's end.
+    pub(super) const ALWAYS: [Kernel; 2] = [Kernel::Choose, Kernel::Accept];
+    /// Those that a step with drafts needs beside them.
+    pub(super) const DRAFTING: [Kernel; 2] = [Kernel::Scan, Kernel::Draft];
 
-    /// The kernels that a request's sampling needs beside those.
+    /// Those that a request's sampling needs beside them.
     pub(super) fn sampling_kernels(sampling: &Sampling) -> Vec<Kernel> {
         Choice::kernels(sampling)
     }
 
-    /// Binds those; their pipelines are there.
-    pub(super) fn prepare(
-        &mut self,
-        device: &Device,
-        buffers: &Buffers,
-        pipelines: &HashMap<Kernel, Rc<Pipeline>>,
-        sampling: &Sampling,
-    ) -> Result<(), GpuError> {
-        self.choice.prepare(device, buffers, pipelines, sampling)
-    }
-
-    pub(super) async fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
+    pub(super) fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
         let buffers = lowering.buffers;
         let partials = buffers.get(BufferOwner::ChoicePartials)?;
-        let choice = Choice::bind(lowering, logits).await?;
+        let choice = Choice::bind(lowering, logits)?;
 
         let tokens = buffers.get(BufferOwner::Tokens)?;
         let draft = buffers.get(BufferOwner::Draft)?;
@@ -89,14 +77,14 @@ impl StepKernels {
         let mut accept = Vec::new();
         for form in accept::Form::ALL {
             let record = accept::Params { form: form as u32 };
-            accept.push(lowering.bind(Kernel::Accept, record, committing.to_vec(), None).await?);
+            accept.push(lowering.bind(Kernel::Accept, record, committing.to_vec(), None)?);
         }
         let matches = buffers.get(BufferOwner::Matches)?;
         let mut drafts = Vec::new();
         for width in WIDTHS {
             let record = lowering.record(&scan::Params { first: MEMORY_TOKENS, width })?;
             let bound = vec![Bound::whole(0, history), Bound::whole(1, matches)];
-            let scan = lowering.bind_at(Kernel::Scan, record, bound, None).await?;
+            let scan = lowering.bind_at(Kernel::Scan, record, bound, None)?;
             let bound = vec![
                 Bound::whole(0, matches),
                 Bound::whole(1, tokens),
@@ -104,7 +92,7 @@ impl StepKernels {
                 Bound::whole(3, history),
                 Bound::whole(4, ancestors),
             ];
-            let draft = lowering.bind_at(Kernel::Draft, record, bound, None).await?;
+            let draft = lowering.bind_at(Kernel::Draft, record, bound, None)?;
             drafts.push(Drafting { record, scan, draft });
         }
         let accept = accept.try_into().map_err(|_| GpuError::MissingBuffer { owner: "accept".into() })?;
@@ -137,12 +125,22 @@ impl StepKernels {
         form: accept::Form,
         rows: u32,
     ) -> Result<(), GpuError> {
-        self.choice.record(recorder, form, rows)?;
+        self.choose(recorder, form, rows)?;
         recorder.dispatch(Kernel::Accept, &self.accept[form as usize].group, [1, 1, 1])
     }
 
-    /// Chooses the largest logits without committing, for measuring.
-    pub(super) fn choose(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
+    /// Chooses a token for each row.
+    pub(super) fn choose(
+        &self,
+        recorder: &mut Recorder,
+        form: accept::Form,
+        rows: u32,
+    ) -> Result<(), GpuError> {
+        self.choice.record(recorder, form, rows)
+    }
+
+    /// Takes the largest logits whatever the request says, for measuring.
+    pub(super) fn choose_largest(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
         self.choice.largest(recorder, rows)
     }
 

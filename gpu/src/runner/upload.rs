@@ -151,7 +151,8 @@ impl Uploads {
     ) -> Result<wgpu::SubmissionIndex, GpuError> {
         let layout = SlabLayout::for_columns(spec.columns);
         let variant = repack::Variant { tensor_type: spec.tensor_type, layout };
-        let pipeline = target.pipelines.get(Kernel::Repack(variant)).await?;
+        let kernel = Kernel::Repack(variant);
+        let pipeline = target.pipelines.get(kernel).await?;
         let params = target.buffers.get(BufferOwner::Params)?;
         target.device.queue().write_buffer(params, self.record_offset, bytemuck::bytes_of(&record));
         // The planes at numbers 1..=4, behind the landing buffer.
@@ -161,7 +162,7 @@ impl Uploads {
             .collect();
         bound.push(Bound::whole(0, target.buffers.get(BufferOwner::Landing)?));
         bound.push(Bound::range(8, params, self.record_offset, size_of::<repack::Params>() as u64));
-        let group = pipeline.bind(target.device, &bound);
+        let group = target.pipelines.interface(kernel)?.bind(target.device, &bound);
         let mut encoder = target
             .device
             .raw()
@@ -169,7 +170,7 @@ impl Uploads {
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             let [x, y, z] = variant.groups(u64::from(record.rows));
-            pass.set_pipeline(&pipeline.raw);
+            pass.set_pipeline(&pipeline);
             pass.set_bind_group(0, &group, &[]);
             pass.dispatch_workgroups(x, y, z);
         }

@@ -23,6 +23,11 @@ export interface GenerationStats {
   tokensPerSecond: number | null;
   /** Tokens per step of the GPU; null until the end. */
   tokensPerStep: number | null;
+  /**
+   * Microseconds that choosing a token from its logits takes within each step; null until the end, and for
+   * the first reply with such sampling options: it is measured when that is over.
+   */
+  samplingUs: number | null;
   /** Bytes of keys and values, and of all buffers. */
   kvBytes: number;
   peakGpuBytes: number;
@@ -81,6 +86,7 @@ class Account {
       prefillMs: null,
       tokensPerSecond: null,
       tokensPerStep: null,
+      samplingUs: null,
       kvBytes,
       peakGpuBytes,
     };
@@ -147,6 +153,7 @@ class Account {
     stats.prefillMs = end.prefillUs / 1000;
     if (end.decodeUs > 0) stats.tokensPerSecond = (1e6 * end.decodeTokens) / end.decodeUs;
     if (end.steps > 0) stats.tokensPerStep = end.decodeTokens / end.steps;
+    if (end.choiceNs !== undefined) stats.samplingUs = end.choiceNs / 1000;
     const warnings = end.quarantined.map(
       (message): Body => ({ type: "warning", warning: { code: "quarantined", message } }),
     );

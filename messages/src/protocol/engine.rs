@@ -434,4 +434,7 @@ pub struct ReplyStats {
     pub submitted_steps: u32,
     /// What drafting was worth.
     pub drafting: DraftStats,
+    /// Nanoseconds that choosing a token from its logits takes with these options, within each step. It is
+    /// measured when a reply with such options is over; `None` before.
+    pub choice_ns: Option<u64>,
 }

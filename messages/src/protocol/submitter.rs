@@ -72,6 +72,15 @@ impl Request for CompilePipelines {
     type Reply = Result<Option<Quarantined>, DeviceError>;
 }
 
+/// Times choosing a token in the way of the run before. Nothing of that run is left on the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MeasureChoice;
+
+impl Request for MeasureChoice {
+    /// Nanoseconds for a row of logits.
+    type Reply = Result<u64, DeviceError>;
+}
+
 /// Destroys the model's buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropModel;

@@ -1,10 +1,11 @@
 //! Rules of the house that a compiler does not check: crate edges, lengths, where `cfg` and `unsafe` may
-//! stand, licences, words. Every rule is shown to fail on a bad example.
+//! stand, licences, versions, words. Every rule is shown to fail on a bad example.
 
 mod crates;
 mod licences;
 mod lines;
 mod source;
+mod versions;
 mod words;
 mod workspace;
 
@@ -67,6 +68,7 @@ fn the_tree_keeps_the_rules() {
     findings.extend(words::check_decisions(&workspace.files));
     findings.extend(crates::check(&workspace.metadata, &workspace.files));
     findings.extend(licences::check(&workspace.metadata, workspace.text_of("deny.toml")));
+    findings.extend(versions::check(&workspace.metadata));
     let problems = judge(findings.into_iter().collect(), workspace.text_of("tests/rules-allow.txt"));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }

@@ -16,6 +16,7 @@ struct Params {
 @group(0) @binding(6) var<storage, read> sampling: array<u32>;
 @group(0) @binding(7) var<storage, read> control: Control;
 @group(0) @binding(8) var<uniform> params: Params;
+@group(0) @binding(9) var<storage, read_write> faults: atomic<u32>;
 
 const TILE = {{ tile }}u;
 const REPEATED = 0x10000u;   // below: how often the reply has the token; above: 1 + its bias
@@ -80,11 +81,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var value = -3.4028234e38;
   var id = 0xffffffffu;
   var hash = 0u;
+  var broken = false;
   for (var tile = start; tile < end; tile += TILE) {
     let tile_end = min(tile + TILE, end);
     mark(t, group.y, tile, tile_end);
     for (var i = tile + t; i < tile_end; i += 256u) {
       var x = logits[row + i];
+      broken = broken || is_broken(x);
       if (params.hash == 1u) { hash = hash + mix(i, bitcast<u32>(x)); }
       let found = atomicLoad(&marks[i - tile]);
       if (found != 0u) {
@@ -95,6 +98,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     workgroupBarrier();
   }
+  if (broken) { atomicOr(&faults, 1u << (group.y & 31u)); }
   gather(t, value, id, hash);
   if (t == 0u) {
     let bits = bitcast<u32>(best_value[0]);

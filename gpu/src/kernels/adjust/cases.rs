@@ -54,6 +54,8 @@ impl Case {
 struct Answer {
     logits: Vec<u32>,
     partials: Vec<u32>,
+    /// A bit per row.
+    faults: u32,
 }
 
 /// `committed` and `live` as the control block has them before a step of this form.
@@ -80,6 +82,7 @@ async fn run(lab: &Lab, case: &Case, rows: &[Vec<f32>], control: &[u32]) -> Answ
     let ancestors = lab.words(&case.ancestors()).await.expect("a buffer");
     let words = lab.words(&sampling.words(case.generated_from as u32)).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
+    let faults = lab.words(&[0]).await.expect("a buffer");
     let params = Params { len: rows[0].len() as u32, hash: 1, form: case.form as u32 };
     let bindings = [
         (0, &logits),
@@ -89,12 +92,14 @@ async fn run(lab: &Lab, case: &Case, rows: &[Vec<f32>], control: &[u32]) -> Answ
         (4, &ancestors),
         (6, &words),
         (7, &control),
+        (9, &faults),
     ];
     let grid = choose::grid(params.len, rows.len() as u32);
     lab.run(Kernel::Adjust, &bindings, params, grid).await.expect("a run");
     Answer {
         logits: lab.read(&logits, rows.len() * rows[0].len()).await.expect("a readback"),
         partials: lab.read(&partials, len).await.expect("a readback"),
+        faults: lab.read(&faults, 1).await.expect("a readback")[0],
     }
 }
 
@@ -104,6 +109,7 @@ fn check(lab: &Lab, case: &Case, len: usize) {
         (0..=case.nodes.len()).map(|_| noise.units(len).iter().map(|x| 20.0 * x).collect()).collect();
     let (committed, live) = block(case);
     let got = block_on(run(lab, case, &rows, &control(committed, live)));
+    assert_eq!(got.faults, 0, "{}", case.name);
     for (n, row) in rows.iter().enumerate() {
         let context = case.context_of(n);
         let wanted: Vec<Wanted> = (0u32..)
@@ -209,4 +215,16 @@ fn rows_that_are_not_live_and_ended_runs_are_left_alone() {
     let two = block_on(run(lab, case, &rows, &control(149, 2)));
     untouched(&two, 2);
     assert!(two.logits[..200].iter().any(|bits| *bits != 1f32.to_bits()));
+}
+
+#[test]
+fn a_logit_that_is_no_number_raises_the_bit_of_its_row_with_or_without_a_bias() {
+    let lab = &lab();
+    let case = &cases()[3];
+    for (id, value) in [(0, f32::NAN), (50, f32::INFINITY), (99, f32::NEG_INFINITY)] {
+        let mut rows = vec![vec![1.0; 100]; 13];
+        rows[5][id] = value;
+        assert_eq!(block_on(run(lab, case, &rows, &control(149, 13))).faults, 1 << 5, "{value} at {id}");
+        assert_eq!(block_on(run(lab, case, &rows, &control(149, 5))).faults, 0, "the row is not live");
+    }
 }

@@ -21,22 +21,27 @@ fn wanted(rows: &[Vec<f32>], hash: bool) -> Vec<Wanted> {
         .collect()
 }
 
-async fn run(lab: &Lab, rows: &[Vec<f32>], hash: bool, control: &[u32]) -> Vec<u32> {
+/// What a run leaves in the partials, and the fault bits.
+async fn run(lab: &Lab, rows: &[Vec<f32>], hash: bool, control: &[u32]) -> (Vec<u32>, u32) {
     let logits = lab.floats(&rows.concat()).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
     let len = rows.len() * SLICES as usize * 4;
     let partials = lab.words(&vec![SENTINEL; len]).await.expect("a buffer");
     let params = Params { len: rows[0].len() as u32, hash: u32::from(hash) };
-    let bindings = [(0, &logits), (1, &partials), (7, &control)];
+    let faults = lab.words(&[0]).await.expect("a buffer");
+    let bindings = [(0, &logits), (1, &partials), (7, &control), (9, &faults)];
     lab.run(Kernel::Choose, &bindings, params, grid(params.len, rows.len() as u32)).await.expect("a run");
-    lab.read(&partials, len).await.expect("a readback")
+    let faults = lab.read(&faults, 1).await.expect("a readback");
+    (lab.read(&partials, len).await.expect("a readback"), faults[0])
 }
 
 fn check(lab: &Lab, case: &str, rows: &[Vec<f32>]) {
     let place = Place { kernel: "choose", case, what: "partials", row_len: SLICES as usize * 4 };
     for hash in [true, false] {
         let live = rows.len() as u32;
-        place.assert(&wanted(rows, hash), &block_on(run(lab, rows, hash, &control(9, live))));
+        let (partials, faults) = block_on(run(lab, rows, hash, &control(9, live)));
+        place.assert(&wanted(rows, hash), &partials);
+        assert_eq!(faults, 0, "{case}");
     }
 }
 
@@ -92,7 +97,7 @@ fn odd_lengths_and_hard_values_are_chosen_from() {
 #[test]
 fn nothing_is_chosen_after_the_end() {
     let lab = &lab();
-    let got = block_on(run(lab, &[peaked(1000, &[3], 1)], true, &ended(9, 1)));
+    let (got, _) = block_on(run(lab, &[peaked(1000, &[3], 1)], true, &ended(9, 1)));
     Place { kernel: "choose", case: "after the end", what: "partials", row_len: 256 }.assert_untouched(&got);
 }
 
@@ -100,8 +105,20 @@ fn nothing_is_chosen_after_the_end() {
 fn rows_that_are_not_live_are_left_alone() {
     let lab = &lab();
     let rows = [peaked(1000, &[3], 1), peaked(1000, &[4], 2), peaked(1000, &[5], 3)];
-    let got = block_on(run(lab, &rows, true, &control(9, 2)));
+    let (got, _) = block_on(run(lab, &rows, true, &control(9, 2)));
     let place = Place { kernel: "choose", case: "two of three rows live", what: "partials", row_len: 256 };
     place.assert(&wanted(&rows[..2], true), &got[..512]);
     place.assert_untouched(&got[512..]);
+}
+
+#[test]
+fn a_logit_that_is_no_number_raises_the_bit_of_its_row() {
+    let lab = &lab();
+    for (id, value) in [(0, f32::NAN), (1023, f32::INFINITY), (2999, f32::NEG_INFINITY), (777, -f32::NAN)] {
+        let mut rows = vec![peaked(3000, &[3], 1); 4];
+        rows[2][id] = value;
+        let faults = |live| block_on(run(lab, &rows, true, &control(9, live))).1;
+        assert_eq!(faults(4), 1 << 2, "{value} at {id}");
+        assert_eq!(faults(2), 0, "the row is not live");
+    }
 }

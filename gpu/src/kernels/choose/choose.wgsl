@@ -6,6 +6,7 @@ struct Params { len: u32, hash: u32 };
 @group(0) @binding(1) var<storage, read_write> partials: array<vec4<u32>>;
 @group(0) @binding(7) var<storage, read> control: Control;
 @group(0) @binding(8) var<uniform> params: Params;
+@group(0) @binding(9) var<storage, read_write> faults: atomic<u32>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -19,11 +20,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var value = -3.4028234e38;
   var id = 0xffffffffu;
   var hash = 0u;
+  var broken = false;
   for (var i = start + t; i < end; i += 256u) {
     let x = logits[row + i];
+    broken = broken || is_broken(x);
     if (x > value || id == 0xffffffffu) { value = x; id = i; }
     if (params.hash == 1u) { hash = hash + mix(i, bitcast<u32>(x)); }
   }
+  if (broken) { atomicOr(&faults, 1u << (group.y & 31u)); }
   gather(t, value, id, hash);
   if (t == 0u) {
     let bits = bitcast<u32>(best_value[0]);

@@ -1,5 +1,6 @@
 // The largest value among a workgroup's threads and its id, ties to the lowest id, and the sum of their
-// hashes: in slot 0 after `gather`.
+// hashes: in slot 0 after `gather`. A logit that is no number can only come from broken weights of the head;
+// it raises the fault bit of its row.
 var<workgroup> best_value: array<f32, 256>;
 var<workgroup> best_id: array<u32, 256>;
 var<workgroup> hashes: array<u32, 256>;
@@ -30,3 +31,5 @@ fn gather(t: u32, value: f32, id: u32, hash: u32) {
     workgroupBarrier();
   }
 }
+
+fn is_broken(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u; }

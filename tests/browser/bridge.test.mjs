@@ -36,6 +36,8 @@ before(async () => {
   on = await stage(folder);
   [listed, hostile] = [await serve(folder, {}, site), await serve(folder, {}, site)];
   context = await on.browser.newContext();
+  // Without batches of many tokens half of the time for compiling is spared.
+  await context.addInitScript(() => localStorage.setItem("fanlight-settings", '{"memory":"lite"}'));
   chat = await ChatVisit.open(on, model, undefined, context);
   await chat.page.locator("#question").waitFor();
 });
@@ -64,7 +66,7 @@ test("the bridge is off until it is switched on, by keys alone if need be", asyn
   await other.run(async (address) => {
     const { connectBridge } = await import("/bridge-client.js");
     globalThis.connect = (key, more) => connectBridge({ key, ...more });
-    await engine.load(address, { contextLength: 512 });
+    await engine.load(address, { contextLength: 512, preset: "lite" });
   }, new URLSearchParams(model).get("model"));
   const off = await other.run(() => outcome(connect("fl_sk_x")));
   assert.equal(off.code, "not-enabled");

@@ -1,10 +1,14 @@
 // The browser's own developer tools, opened for one page and driven over the debugging protocol: playwright
 // does not show them.
 
+import { setTimeout as pause } from "node:timers/promises";
+
 import { PATIENCE_MS } from "./harness.mjs";
 
 /** Between two looks at what the browser has opened. */
 const LOOK_MS = 100;
+/** A page that is just being replaced by another may leave a question without an answer: it is asked again. */
+const ANSWER_MS = 10_000;
 
 /** What `look` finds, as soon as it finds something. */
 async function sought(what, look) {
@@ -13,7 +17,7 @@ async function sought(what, look) {
     const found = await look();
     if (found) return found;
     if (performance.now() - since > PATIENCE_MS) throw new Error(`${what} has not come in ${PATIENCE_MS} ms`);
-    await new Promise((waited) => setTimeout(waited, LOOK_MS));
+    await pause(LOOK_MS);
   }
 }
 
@@ -61,7 +65,8 @@ class Target {
 
   /** Waits until a function is true there. */
   async until(work, argument) {
-    await sought(`what was waited for (${work})`, () => this.run(work, argument));
+    const look = () => Promise.race([this.run(work, argument), pause(ANSWER_MS, undefined, { ref: false })]);
+    await sought(`what was waited for (${work})`, look);
   }
 }
 

@@ -1,4 +1,5 @@
-// Files that are no usable model: each gives a message that can be read, and a good file then works.
+// Files and addresses that give no usable model: each gives a message that can be read, and a good one then
+// works.
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -6,6 +7,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
+import { addressTests } from "./address.mjs";
 import { bigEndian, changed, nativeReply, synthetic, temporaryFolder, withType } from "./files.mjs";
 import { SdkVisit, stage } from "./harness.mjs";
 import { split, stretched } from "./split.mjs";
@@ -101,3 +103,5 @@ test("a second model takes the place of the first", async () => {
   assert.equal(value?.architecture, "qwen2");
   assert.ok((await visit.reply(PROMPT, { maxTokens: 4 })).ids.length > 0);
 });
+
+addressTests(() => ({ on, visit, model }));

@@ -10,10 +10,14 @@ import { beforeWorker, LONG_TOKENS, SdkVisit, serve, stage, Visit } from "./harn
 const folder = temporaryFolder();
 let on;
 let url;
+/** Tabs of one visitor, and the first of them, which has the engine: each device compiles anew. */
+let context;
+let owner;
 
 before(async () => {
   url = `/models/${path.basename(synthetic(folder, "tiny-llama", "q8_0"))}`;
   on = await stage(folder);
+  context = await on.browser.newContext();
 });
 after(async () => on?.close());
 
@@ -30,7 +34,8 @@ const keepWorkers = (page) =>
   });
 
 test("e13: a reply outlives its GPU; a killed worker fails it, and the next call reloads", async () => {
-  const visit = await SdkVisit.open(on, { prepare: keepWorkers });
+  const visit = await SdkVisit.open(on, { prepare: keepWorkers, context });
+  owner = visit;
   await visit.load(url);
   const plain = await visit.reply("the light", { maxTokens: LONG_TOKENS });
   await visit.hold("the light");
@@ -54,27 +59,9 @@ test("e13: a reply outlives its GPU; a killed worker fails it, and the next call
   assert.deepEqual(again.ids, plain.ids.slice(0, 4));
   const after = await visit.run(() => ({ heard, workers: workers.length }));
   assert.deepEqual(after, { heard: ["ended", "reloaded"], workers: 2 });
-
-  // An error in the worker is told with its reason.
-  const [worker] = visit.page.workers().slice(-1);
-  const struck = visit.run(
-    () =>
-      new Promise((told) => {
-        engine.subscribe((event) => event.type === "ended" && told(event.error.message));
-      }),
-  );
-  await worker.evaluate(() => {
-    setTimeout(() => {
-      throw new Error("struck by lightning");
-    });
-  });
-  assert.match(await struck, /struck by lightning/);
 });
 
 test("e18: tabs share an engine, and one takes over when its owner goes", async () => {
-  const context = await on.browser.newContext();
-  const owner = await SdkVisit.open(on, { context });
-  await owner.load(url);
   on.server.requests.length = 0;
   const guest = await SdkVisit.open(on, { context });
   const { value } = await guest.load(url);
@@ -102,11 +89,26 @@ test("e18: tabs share an engine, and one takes over when its owner goes", async 
   const { memoryTokens, tokensPerStep } = after.last.stats;
   assert.ok(memoryTokens === 13 && tokensPerStep > 1, `${memoryTokens} tokens, ${tokensPerStep} a step`);
   assert.equal(guest.page.workers().length, 1);
+
+  // An error in the worker is told with its reason.
+  const [worker] = guest.page.workers();
+  const struck = guest.run(
+    () =>
+      new Promise((told) => {
+        engine.subscribe((event) => event.type === "ended" && told(event.error.message));
+      }),
+  );
+  await worker.evaluate(() => {
+    setTimeout(() => {
+      throw new Error("struck by lightning");
+    });
+  });
+  assert.match(await struck, /struck by lightning/);
   await context.close();
 });
 
 test("e18: a tab that the browser has stopped does not keep the engine from others", async () => {
-  const context = await on.browser.newContext();
+  context = await on.browser.newContext();
   // A stopped page hears nothing; its locks stay.
   const prepare = (page) =>
     page.addInitScript(() => {
@@ -117,7 +119,7 @@ test("e18: a tab that the browser has stopped does not keep the engine from othe
         },
       });
     });
-  const owner = await SdkVisit.open(on, { context, prepare });
+  owner = await SdkVisit.open(on, { context, prepare });
   await owner.run(() => {
     globalThis.isStopped = true;
   });
@@ -133,7 +135,7 @@ test("e18: a tab that the browser has stopped does not keep the engine from othe
 });
 
 test("engines that change the same record take turns, and the oldest records go", async () => {
-  const context = await on.browser.newContext();
+  context = await on.browser.newContext();
   const pages = await Promise.all([1, 2].map(() => Visit.open(on, "pages/blank.html", undefined, context)));
   const work = ({ page }, at) =>
     page.evaluate(async (own) => {

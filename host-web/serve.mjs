@@ -70,7 +70,7 @@ export function sendFile(request, response, file) {
     response.end();
     return;
   }
-  fs.createReadStream(file, { start, end })
+  fs.createReadStream(file, { start, end, highWaterMark: 1 << 20 })
     .on("error", () => response.destroy())
     .pipe(response);
 }

@@ -64,7 +64,8 @@ pub const PAGER_INBOX: usize = 1 + 1;
 pub const SUBMITTER_INBOX: usize = 1 + 1 + 1;
 /// Unread demands of a run whose weights stream: its start, and the rows of the step under way.
 pub const DEMANDS: usize = 1 + 1;
-/// Reads of streamed pages under way: what keeps a fast disk busy. Each has a buffer of `LANDING_BYTES`.
+/// Reads of weights under way: what keeps a fast disk busy, and hides the round trips to a server. Each has a
+/// buffer of `LANDING_BYTES`.
 pub const READS_IN_FLIGHT: usize = 4;
 /// Microseconds between two reports of how far a pass is.
 pub const PASS_REPORT_US: u64 = 100_000;

@@ -17,7 +17,7 @@ pub struct Stretch {
     pub shard: u32,
     /// First byte in it.
     pub offset: u64,
-    /// How many, at most [`LANDING_BYTES`]: two such buffers are noise beside any model.
+    /// How many, at most [`LANDING_BYTES`]: a few such buffers are noise beside any model.
     pub bytes: u64,
     /// What lies in them, in the order of the file.
     pub uploads: Vec<Upload>,

@@ -34,6 +34,8 @@ const LOOKED_AT_MIN: f64 = 0.01;
 const CHANCE_MAX: f64 = 0.99;
 /// Newton's steps for the chance of a chain, from that of an endless one; four leave an error below 10⁻³.
 const CHANCE_STEPS: u32 = 4;
+/// Steps of the last text that promises for a new one begin with: its own outweigh them at once.
+const CARRIED_STEPS: f64 = 1.0;
 /// Steps of a match length that no longer count.
 const STEPS_MIN: f64 = 0.01;
 
@@ -119,11 +121,14 @@ pub(crate) enum Belief {
 }
 
 impl Acceptance {
-    /// Another text begins: what was drafted for the last one says nothing, how far promises hold does.
+    /// Another text begins. Until its own drafts are heard it may be expected to be like the last one.
     pub fn start(&mut self) {
         self.listened = None;
+        let steps: f64 = self.by_match.iter().map(|of| of.steps).sum();
+        let kept = (CARRIED_STEPS / steps.max(CARRIED_STEPS)).min(1.0);
         for of in &mut self.by_match {
-            (of.steps, of.promised) = (0.0, [0.0; DRAFTED]);
+            of.steps *= kept;
+            of.promised.iter_mut().for_each(|promised| *promised *= kept);
         }
         self.expect();
     }

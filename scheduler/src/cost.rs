@@ -99,10 +99,10 @@ impl CostCurve {
         }
     }
 
-    /// What was measured is kept and trusted no more than a first sample.
+    /// What was measured is kept, and is not quite known any more.
     pub fn age(&mut self) {
         let all = self.plain.iter_mut().chain(&mut self.trees);
-        all.for_each(|average| average.samples = average.samples.min(1));
+        all.for_each(|average| average.samples = average.samples.min(KNOWN_SAMPLES - 1));
     }
 
     /// All averages, plain ones first; 0 where nothing was measured.

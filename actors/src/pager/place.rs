@@ -1,15 +1,17 @@
-//! Brings weights to the device: one stretch of a file is read while the one before is uploaded.
+//! Brings weights to the device: stretches of the files are read ahead while those before are uploaded.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use fanlight_messages::bytes::SharedBytes;
 use fanlight_messages::error::{LoadError, SourceError};
+use fanlight_messages::limits::READS_IN_FLIGHT;
 use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::{UploadMatrix, UploadVector};
 use fanlight_messages::protocol::telemetry::RecordSample;
 use fanlight_models::arch::decode_floats;
 use fanlight_pager::{Stretch, Upload, UploadTarget};
-use futures::future::try_join;
+use futures::{StreamExt, pin_mut, stream as streams};
 
 use super::shell::PagerLinks;
 use crate::kit::{Gone, Latch};
@@ -21,7 +23,7 @@ pub(super) fn gone(_: Gone) -> LoadError {
 
 /// Uploads everything; `is_abandoned` is asked before each upload. Returns the bytes that were of use.
 ///
-/// Two buffers of at most `LANDING_BYTES` each exist, whatever the size of the model.
+/// `READS_IN_FLIGHT` buffers of at most `LANDING_BYTES` each exist and one more, whatever the size of the model.
 pub(super) async fn upload_all(
     stretches: &[Stretch],
     sources: &[NamedSource],
@@ -34,25 +36,27 @@ pub(super) async fn upload_all(
         LoadProgress { phase: LoadPhase::Weights, done: 0, total: uploads.map(|upload| upload.bytes).sum() };
     progress.set(told);
     let mut landed_us = links.clock.now_us();
-    let mut spare = Vec::new();
-    let mut ahead = read(stretches.first(), sources, Vec::new()).await?;
-    for (index, stretch) in stretches.iter().enumerate() {
-        let bytes = Rc::new(ahead);
-        let reading = read(stretches.get(index + 1), sources, std::mem::take(&mut spare));
-        let uploading = async {
-            for upload in &stretch.uploads {
-                if is_abandoned() {
-                    return Err(LoadError::Cancelled);
-                }
-                send(upload, part(stretch, upload, &bytes)?, links).await?;
-                told.done += upload.bytes;
-                progress.set(told);
+    let spare = &RefCell::new(Vec::new());
+    let reads = streams::iter(stretches).map(|stretch| async move {
+        let buffer = spare.borrow_mut().pop().unwrap_or_default();
+        (stretch, read(stretch, sources, buffer).await)
+    });
+    let reads = reads.buffered(READS_IN_FLIGHT);
+    pin_mut!(reads);
+    while let Some((stretch, bytes)) = reads.next().await {
+        let bytes = Rc::new(bytes?);
+        for upload in &stretch.uploads {
+            if is_abandoned() {
+                return Err(LoadError::Cancelled);
             }
-            Ok(())
-        };
-        ((), ahead) = try_join(uploading, reading).await?;
+            send(upload, part(stretch, upload, &bytes)?, links).await?;
+            told.done += upload.bytes;
+            progress.set(told);
+        }
         // Every part of it came back and was dropped.
-        spare = Rc::try_unwrap(bytes).unwrap_or_default();
+        if let Ok(buffer) = Rc::try_unwrap(bytes) {
+            spare.borrow_mut().push(buffer);
+        }
         let now_us = links.clock.now_us();
         let elapsed_us = now_us.saturating_sub(landed_us);
         links.telemetry.record(RecordSample::Upload { bytes: stretch.bytes, elapsed_us });
@@ -61,13 +65,8 @@ pub(super) async fn upload_all(
     Ok(told.done)
 }
 
-/// The bytes of a stretch, in `buffer`; none where there is no stretch.
-async fn read(
-    stretch: Option<&Stretch>,
-    sources: &[NamedSource],
-    mut buffer: Vec<u8>,
-) -> Result<Vec<u8>, LoadError> {
-    let Some(stretch) = stretch else { return Ok(buffer) };
+/// The bytes of a stretch, in `buffer`.
+async fn read(stretch: &Stretch, sources: &[NamedSource], mut buffer: Vec<u8>) -> Result<Vec<u8>, LoadError> {
     let source = sources.get(stretch.shard as usize).ok_or_else(|| LoadError::Header {
         file: String::new(),
         reason: format!("part {} of the model is missing", stretch.shard + 1),

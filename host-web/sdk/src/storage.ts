@@ -185,6 +185,8 @@ class Kept implements StoredFile {
     if (!this.isWritable) return;
     try {
       const hash = await sha256(bytes);
+      // Another chunk may have been refused meanwhile: then nothing is opened again.
+      if (!this.isWritable) return;
       const { data, hashes } = await this.wake();
       const at = index * this.about.chunkBytes;
       if (data.write(bytes, { at }) !== bytes.length) {

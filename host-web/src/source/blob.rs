@@ -1,10 +1,11 @@
-//! A picked file (`Blob`) as a byte source: slices are read one after the other.
+//! A picked file (`Blob`) as a byte source: slices of each read come one after the other.
 
 use fanlight_actors::source::ByteSource;
 use fanlight_messages::error::SourceError;
 use js_sys::Uint8Array;
 use wasm_bindgen_futures::JsFuture;
 
+use super::by_itself;
 use crate::error::text_of;
 
 /// Bytes asked of the browser at once: large enough that the cost of a call vanishes, small enough that the
@@ -55,5 +56,10 @@ impl ByteSource for BlobSource {
             at += piece.len() as u64;
         }
         Ok(())
+    }
+
+    async fn read_into(&self, offset: u64, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
+        let source = self.clone();
+        by_itself(offset, buffer, async move |buffer: &mut [u8]| source.read_at(offset, buffer).await).await
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! None ever holds a model: what the browser hands over is copied into the caller's buffer piece by piece.
 
+use fanlight_messages::error::SourceError;
+use futures::channel::oneshot;
+
 mod blob;
 mod check;
 mod http;
@@ -12,3 +15,20 @@ pub use blob::BlobSource;
 pub use check::check_hashes;
 pub use http::{HttpError, HttpSource};
 pub use stored::{ModelStorage, open_model};
+
+/// Fills a buffer by work that goes on while nobody polls for it, as reads ahead must.
+async fn by_itself(
+    offset: u64,
+    mut buffer: Vec<u8>,
+    read: impl AsyncFnOnce(&mut [u8]) -> Result<(), SourceError> + 'static,
+) -> Result<Vec<u8>, SourceError> {
+    let bytes = buffer.len() as u64;
+    let (told, filled) = oneshot::channel();
+    wasm_bindgen_futures::spawn_local(async move {
+        let result = read(&mut buffer).await;
+        // Nobody waits any more when the load was abandoned.
+        let _ = told.send(result.map(|()| buffer));
+    });
+    let gone = |_| SourceError::Failed { offset, bytes, reason: "the read was dropped".into() };
+    filled.await.map_err(gone)?
+}

@@ -5,7 +5,11 @@
 //! back whole is fetched; one that it cannot keep is used all the same.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
 
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, Shared};
 use js_sys::Uint8Array;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
@@ -13,14 +17,18 @@ use wasm_bindgen::{JsCast, JsValue};
 use fanlight_actors::kit::Latch;
 use fanlight_actors::source::{ByteSource, NamedSource};
 use fanlight_messages::error::SourceError;
+use fanlight_messages::limits::READS_IN_FLIGHT;
 
+use super::by_itself;
 use super::http::{HttpError, HttpSource, part_addresses};
 use crate::wire_model::Address;
 
 /// The first bytes of every model file; what begins otherwise is not kept.
 const MAGIC: &[u8] = b"GGUF";
-/// Bytes per chunk: a hash costs 32 bytes, a lost chunk a second of a slow line, and one chunk is in memory.
+/// Bytes per chunk: a hash costs 32 bytes, a lost chunk a second of a slow line.
 const CHUNK_BYTES: u64 = 4 << 20;
+/// Chunks in memory: each read has one on its way, and may share those at its two ends with its neighbours.
+const CHUNKS_MAX: usize = 3 * READS_IN_FLIGHT;
 
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = r#"
@@ -76,72 +84,45 @@ extern "C" {
     async fn write(this: &StoredFile, index: u32, bytes: Uint8Array) -> Result<JsValue, JsValue>;
 }
 
-/// A kept file and, until it is complete, the server.
+/// A chunk on its way or there; clones share it.
+type Chunk = Shared<LocalBoxFuture<'static, Result<Uint8Array, SourceError>>>;
+
+/// A kept file as a source; clones share it.
+#[derive(Clone)]
 struct StoredSource {
+    file: Rc<Kept>,
+    /// Chunks on their way, and those of which a part has been used: reads begin and end within chunks, and
+    /// each chunk is read or fetched once however many reads want it.
+    chunks: Rc<RefCell<VecDeque<(u32, Chunk)>>>,
+}
+
+/// What is kept of a file and, until that is all of it, the server.
+struct Kept {
     file: StoredFile,
     len: u64,
     address: Address,
     stop: Latch<bool>,
     server: RefCell<Option<HttpSource>>,
-    /// The chunk that was used last: readers go forward in steps that are no chunks.
-    last: RefCell<Option<(u32, Uint8Array)>>,
     /// False once the file turned out to be no model.
     is_worth_keeping: Cell<bool>,
 }
 
-impl StoredSource {
-    fn new(file: StoredFile, address: Address, stop: &Latch<bool>, server: Option<HttpSource>) -> Self {
-        let len = file.length() as u64;
-        Self {
-            file,
-            len,
-            address,
-            stop: stop.clone(),
-            server: RefCell::new(server),
-            last: RefCell::new(None),
-            is_worth_keeping: Cell::new(true),
-        }
-    }
-
+impl Kept {
     async fn chunk(&self, index: u32) -> Result<Uint8Array, SourceError> {
-        if let Some((last, bytes)) = &*self.last.borrow()
-            && *last == index
-        {
-            return Ok(bytes.clone());
-        }
         let offset = u64::from(index) * CHUNK_BYTES;
         let len = CHUNK_BYTES.min(self.len - offset);
         let kept = self.file.read(index).await.ok();
         let kept = kept.and_then(|value| value.dyn_into::<Uint8Array>().ok());
-        let bytes = match kept.filter(|bytes| u64::from(bytes.length()) == len) {
-            Some(bytes) => bytes,
-            None => self.fetch(index, offset, len).await?,
-        };
-        self.last.replace(Some((index, bytes.clone())));
-        Ok(bytes)
+        match kept.filter(|bytes| u64::from(bytes.length()) == len) {
+            Some(bytes) => Ok(bytes),
+            None => self.fetch(index, offset, len).await,
+        }
     }
 
     async fn fetch(&self, index: u32, offset: u64, len: u64) -> Result<Uint8Array, SourceError> {
-        let failed = |reason| SourceError::Failed { offset, bytes: len, reason };
-        // Taken out while it is asked: a read ahead that fetches meanwhile opens another connection.
-        let taken = self.server.take();
-        let server = match taken {
-            Some(server) => server,
-            None => HttpSource::open(&self.address, &self.stop).await.map_err(|e| failed(e.to_string()))?,
-        };
-        if server.len() != self.len || server.etag().unwrap_or_default() != self.file.etag() {
-            let now = server.len();
-            let reason = format!(
-                "a kept part is damaged, and the server has another version ({now} bytes now, {} kept): \
-                 remove what is kept of it and load again",
-                self.len
-            );
-            return Err(failed(reason));
-        }
+        let server = self.server(offset, len).await?;
         let mut bytes = vec![0; len as usize];
-        let read = server.read_at(offset, &mut bytes).await;
-        self.server.replace(Some(server));
-        read?;
+        server.read_at(offset, &mut bytes).await?;
         if index == 0 && !bytes.starts_with(MAGIC) {
             self.is_worth_keeping.set(false);
         }
@@ -152,11 +133,65 @@ impl StoredSource {
         }
         Ok(bytes)
     }
+
+    /// The server, which must have the version that is kept.
+    async fn server(&self, offset: u64, len: u64) -> Result<HttpSource, SourceError> {
+        if let Some(server) = &*self.server.borrow() {
+            return Ok(server.clone());
+        }
+        let failed = |reason| SourceError::Failed { offset, bytes: len, reason };
+        let opened = HttpSource::open(&self.address, &self.stop).await;
+        let server = opened.map_err(|error| failed(error.to_string()))?;
+        if server.len() != self.len || server.etag().unwrap_or_default() != self.file.etag() {
+            let now = server.len();
+            let reason = format!(
+                "a kept part is damaged, and the server has another version ({now} bytes now, {} kept): \
+                 remove what is kept of it and load again",
+                self.len
+            );
+            return Err(failed(reason));
+        }
+        self.server.replace(Some(server.clone()));
+        Ok(server)
+    }
+}
+
+impl StoredSource {
+    fn new(file: StoredFile, address: Address, stop: &Latch<bool>, server: Option<HttpSource>) -> Self {
+        let len = file.length() as u64;
+        let (stop, server, is_worth_keeping) = (stop.clone(), RefCell::new(server), Cell::new(true));
+        let file = Rc::new(Kept { file, len, address, stop, server, is_worth_keeping });
+        Self { file, chunks: Rc::default() }
+    }
+
+    async fn chunk(&self, index: u32) -> Result<Uint8Array, SourceError> {
+        let known = self.chunks.borrow().iter().find(|(at, _)| *at == index).map(|(_, chunk)| chunk.clone());
+        let chunk = known.unwrap_or_else(|| {
+            let file = self.file.clone();
+            let chunk = async move { file.chunk(index).await }.boxed_local().shared();
+            let mut chunks = self.chunks.borrow_mut();
+            if chunks.len() == CHUNKS_MAX {
+                chunks.pop_front();
+            }
+            chunks.push_back((index, chunk.clone()));
+            chunk
+        });
+        let read = chunk.await;
+        if read.is_err() {
+            // It may be there the next time.
+            self.forget(index);
+        }
+        read
+    }
+
+    fn forget(&self, index: u32) {
+        self.chunks.borrow_mut().retain(|(at, _)| *at != index);
+    }
 }
 
 impl ByteSource for StoredSource {
     fn len(&self) -> u64 {
-        self.len
+        self.file.len
     }
 
     async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
@@ -168,8 +203,16 @@ impl ByteSource for StoredSource {
             let count = ((chunk.length() - within) as usize).min(buffer.len() - filled);
             chunk.subarray(within, within + count as u32).copy_to(&mut buffer[filled..filled + count]);
             filled += count;
+            if count == chunk.length() as usize {
+                self.forget(index);
+            }
         }
         Ok(())
+    }
+
+    async fn read_into(&self, offset: u64, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
+        let source = self.clone();
+        by_itself(offset, buffer, async move |buffer: &mut [u8]| source.read_at(offset, buffer).await).await
     }
 }
 

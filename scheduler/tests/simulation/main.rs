@@ -236,3 +236,60 @@ fn no_width_beyond_the_maximum_is_used() {
         assert!(widest <= max && widest >= max.min(16), "{widest} of {max}");
     }
 }
+
+/// Replies of a session, one after the other: tokens of each, and how many there are.
+const SESSION: (u64, u64) = (128, 16);
+
+/// Mean microseconds per token of sessions whose replies are in turn of these texts, of the replies of each.
+/// The first two replies, in which costs are learned, do not count.
+fn session_us(curve: &Curve, texts: [&Text; 2]) -> [f64; 2] {
+    let (tokens, count) = SESSION;
+    let mut us = [Vec::new(), Vec::new()];
+    for seed in 0..SEEDS {
+        let mut controller = Controller::default();
+        for n in 0..count {
+            let kind = (n % 2) as usize;
+            let text = Written::new(texts[kind], tokens, seed * count + n);
+            let reply = decode(&mut controller, &auto(), curve, &text, (tokens, false, seed * count + n));
+            if n >= 2 {
+                us[kind].push(reply.us_per_token());
+            }
+        }
+    }
+    us.map(|us| mean(us.into_iter()))
+}
+
+#[test]
+fn short_replies_of_a_session_are_near_the_best_fixed_width() {
+    let (mut worst, mut all) = ((0.0, String::new()), Vec::new());
+    for (name, text) in &STATIONARY {
+        let rates = rates(&written(text, TOKENS));
+        for curve in &CURVES {
+            let fixed = fixed_us(curve, &rates);
+            let best = fixed.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
+            let of = session_us(curve, [text, text]).into_iter().sum::<f64>() / 2.0 / best;
+            println!("{}, {name}: {of:.3}", curve.name);
+            all.push(of);
+            worst = if of > worst.0 { (of, format!("{}, {name}", curve.name)) } else { worst };
+        }
+    }
+    println!("mean {:.3}, worst {worst:.3?}", mean(all.into_iter()));
+    assert!(worst.0 <= 1.10, "{worst:.3?}");
+}
+
+/// A short reply may lose part of what the one before it gained, so it alone may be slower than the law of
+/// long ones allows: drafts that are never right cost a few steps, drafts that pretend cost the purse.
+#[test]
+fn a_reply_that_no_draft_fits_loses_little_after_a_good_one() {
+    for (kind, slower_max) in [(RANDOM, 1.06), (DECEPTIVE, 1.16)] {
+        let (mut worst, texts) = ((0.0, ""), [PERIODIC, kind].map(Text::stationary));
+        for curve in &CURVES {
+            let [good, bad] = session_us(curve, [&texts[0], &texts[1]]).map(|us| us / plain_us(curve));
+            println!("{}, {kind:?}: {good:.3} and {bad:.3}", curve.name);
+            assert!(good + bad <= 2.0 * 1.03, "{}, {kind:?}: {good:.3} and {bad:.3}", curve.name);
+            worst = if bad > worst.0 { (bad, curve.name) } else { worst };
+        }
+        println!("worst {worst:.3?}");
+        assert!(worst.0 <= slower_max, "{kind:?}: {worst:.3?}");
+    }
+}

@@ -8,6 +8,7 @@ mod retry;
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use web_sys::Url;
 
@@ -21,10 +22,15 @@ use answer::Pinned;
 use request::Target;
 use retry::Retry;
 
+use super::by_itself;
+
 use crate::wire_model::Address;
 
-/// A file on a server, of known length and version.
-pub struct HttpSource {
+/// A file on a server, of known length and version; clones share it.
+#[derive(Clone)]
+pub struct HttpSource(Rc<File>);
+
+struct File {
     target: Target,
     pinned: Pinned,
     /// Whether a range of it has been served, so that a refusal is news.
@@ -45,7 +51,9 @@ impl HttpSource {
         loop {
             let pinned = first_answer(&target).await;
             match pinned {
-                Ok(pinned) => return Ok(Self { target, pinned, has_served: Cell::new(false) }),
+                Ok(pinned) => {
+                    return Ok(Self(Rc::new(File { target, pinned, has_served: Cell::new(false) })));
+                }
                 Err(error) => wait_or_give_up(&target, &mut retry, error, false).await?,
             }
         }
@@ -53,9 +61,11 @@ impl HttpSource {
 
     /// The version that the server named.
     pub fn etag(&self) -> Option<&str> {
-        self.pinned.etag.as_deref()
+        self.0.pinned.etag.as_deref()
     }
+}
 
+impl File {
     /// Reads one range, asking again from the last byte that arrived when the answer breaks off.
     async fn read_range(&self, offset: u64, buffer: &mut [u8]) -> Result<(), HttpError> {
         let mut retry = Retry::default();
@@ -101,13 +111,18 @@ async fn wait_or_give_up(
 
 impl ByteSource for HttpSource {
     fn len(&self) -> u64 {
-        self.pinned.len
+        self.0.pinned.len
     }
 
     async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
         let bytes = buffer.len() as u64;
-        let read = self.read_range(offset, buffer).await;
+        let read = self.0.read_range(offset, buffer).await;
         read.map_err(|error| SourceError::Failed { offset, bytes, reason: error.to_string() })
+    }
+
+    async fn read_into(&self, offset: u64, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
+        let source = self.clone();
+        by_itself(offset, buffer, async move |buffer: &mut [u8]| source.read_at(offset, buffer).await).await
     }
 }
 

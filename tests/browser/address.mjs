@@ -17,6 +17,7 @@ let name;
 
 const inWorker = (work, argument) => visit.page.workers()[0].evaluate(work, argument);
 
+/** Titles and what they do, in order. */
 const TESTS = [];
 const add = (title, work) => TESTS.push([title, work]);
 

@@ -176,7 +176,8 @@ test("a frame in a listed origin serves its page; in a hostile one it serves not
 
 test("a page that has opened the engine's page is served if its origin is listed", async () => {
   const asked = async (server) => {
-    const opener = await Visit.open({ ...on, origin: originOf(server) }, "pages/blank.html", undefined, context);
+    const there = { ...on, origin: originOf(server) };
+    const opener = await Visit.open(there, "pages/blank.html", undefined, context);
     const said = await opener.page.evaluate(
       async ([address, key, timeoutMs, content]) => {
         const { connectBridge } = await import("/bridge-client.js");

@@ -7,7 +7,7 @@ import { PATIENCE_MS } from "./harness.mjs";
 
 /** Between two looks at what the browser has opened. */
 const LOOK_MS = 100;
-/** A page that is just being replaced by another may leave a question without an answer: it is asked again. */
+/** A page that is just being replaced may leave a question without an answer: then it is asked again. */
 const ANSWER_MS = 10_000;
 
 /** What `look` finds, as soon as it finds something. */

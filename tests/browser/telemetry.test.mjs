@@ -124,7 +124,7 @@ test("a snapshot is answered while a reply runs, and what is to be seen has no s
     }
     return { tokens, samples: during.samples.length, replies: during.totals.replies };
   }, LONG_TOKENS);
-  assert.deepEqual(found, { tokens: LONG_TOKENS, samples: 0, replies: 1 }, "the reply before is the only one");
+  assert.deepEqual(found, { tokens: LONG_TOKENS, samples: 0, replies: 1 }, "one reply was over, the first");
   // The panel hears of the reply with its next snapshot.
   await page.waitForFunction(() => globalThis.panel.recording.last?.totals.replies == 2);
   await page.getByRole("button", { name: "Bug report" }).click();

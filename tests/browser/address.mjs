@@ -47,8 +47,6 @@ const REFUSED = {
   "e03: a shorter range": ["shorter", /answered with content-range/],
   "e03: several parts in one body": ["multipart", /no readable content-range/],
   "more bytes than the range": ["longer", /sent more than/],
-  // Chromium itself refuses an encoding that it did not ask for, and does not say so.
-  "e04: parts of a compressed file": ["compressed", /content-encoding gzip|no answer from/i],
   "e02: a file that is replaced meanwhile": ["replaced", /changed while it was read/],
   "e02: the whole file in place of the rest of a range": ["overrun", /ignores range requests/],
   "e02: another part in place of the rest of a range": ["astray", /answered with content-range/],

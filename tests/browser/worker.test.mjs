@@ -13,11 +13,15 @@ let url;
 /** Tabs of one visitor, and the first of them, which has the engine: each device compiles anew. */
 let context;
 let owner;
+/** Takes ten seconds of waiting, in which other tests compute. */
+let stopped;
 
 before(async () => {
   url = `/models/${path.basename(synthetic(folder, "tiny-llama", "q8_0"))}`;
   on = await stage(folder);
   context = await on.browser.newContext();
+  stopped = stoppedTab();
+  stopped.catch(() => {});
 });
 after(async () => on?.close());
 
@@ -60,6 +64,36 @@ test("e13: a reply outlives its GPU; a killed worker fails it, and the next call
   const after = await visit.run(() => ({ heard, workers: workers.length }));
   assert.deepEqual(after, { heard: ["ended", "reloaded"], workers: 2 });
 });
+
+/** A tab that owns the engine and hears nothing, and another that is not kept waiting for it. */
+async function stoppedTab() {
+  const context = await on.browser.newContext();
+  // A stopped page hears nothing; its locks stay.
+  const prepare = (page) =>
+    page.addInitScript(() => {
+      const { set } = Object.getOwnPropertyDescriptor(BroadcastChannel.prototype, "onmessage");
+      Object.defineProperty(BroadcastChannel.prototype, "onmessage", {
+        set(listener) {
+          set.call(this, (event) => globalThis.isStopped || listener(event));
+        },
+      });
+    });
+  const owner = await SdkVisit.open(on, { context, prepare });
+  await owner.run(() => {
+    globalThis.isStopped = true;
+  });
+  const guest = await SdkVisit.open(on, { context });
+  assert.equal(guest.page.workers().length, 1, "the guest has taken over");
+  assert.equal(await guest.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
+  await owner.run(() => {
+    globalThis.isStopped = false;
+  });
+  assert.equal(await owner.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
+  assert.equal(owner.page.workers().length, 0, "and the stopped tab asks it now");
+  await context.close();
+}
+
+test("e18: a tab that the browser has stopped does not keep the engine from others", () => stopped);
 
 test("e18: tabs share an engine, and one takes over when its owner goes", async () => {
   on.server.requests.length = 0;
@@ -107,35 +141,8 @@ test("e18: tabs share an engine, and one takes over when its owner goes", async 
   await context.close();
 });
 
-test("e18: a tab that the browser has stopped does not keep the engine from others", async () => {
-  context = await on.browser.newContext();
-  // A stopped page hears nothing; its locks stay.
-  const prepare = (page) =>
-    page.addInitScript(() => {
-      const { set } = Object.getOwnPropertyDescriptor(BroadcastChannel.prototype, "onmessage");
-      Object.defineProperty(BroadcastChannel.prototype, "onmessage", {
-        set(listener) {
-          set.call(this, (event) => globalThis.isStopped || listener(event));
-        },
-      });
-    });
-  owner = await SdkVisit.open(on, { context, prepare });
-  await owner.run(() => {
-    globalThis.isStopped = true;
-  });
-  const guest = await SdkVisit.open(on, { context });
-  assert.equal(guest.page.workers().length, 1, "the guest has taken over");
-  assert.equal(await guest.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
-  await owner.run(() => {
-    globalThis.isStopped = false;
-  });
-  assert.equal(await owner.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
-  assert.equal(owner.page.workers().length, 0, "and the stopped tab asks it now");
-  await context.close();
-});
-
 test("engines that change the same record take turns, and the oldest records go", async () => {
-  context = await on.browser.newContext();
+  const context = await on.browser.newContext();
   const pages = await Promise.all([1, 2].map(() => Visit.open(on, "pages/blank.html", undefined, context)));
   const work = ({ page }, at) =>
     page.evaluate(async (own) => {

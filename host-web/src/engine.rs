@@ -171,7 +171,8 @@ impl Engine {
         self.handle.forget_memory().await.map_err(|fault| Failure::new(FailureKind::Other, &fault))
     }
 
-    /// Gives the loaded model another budget; its files are read again as far as that needs.
+    /// Gives the loaded model another budget; its files are read again as far as that needs. While a reply is
+    /// generated it takes effect after the pass under way, and the reply goes on.
     ///
     /// # Errors
     /// A [`Failure`]. Afterwards [`holds_model`](Self::holds_model) says whether the model is still there, as
@@ -196,11 +197,13 @@ impl Engine {
         }
         let BudgetSet { plan, was_reduced, gpu_bytes, read_bytes, quarantined } =
             set.map_err(|error| self.failed(error.into()))?;
-        let Some((head, loaded)) = self.loaded.take() else { return Err(self.failed(no_model())) };
+        let before = self.loaded.borrow().clone();
+        let Some((head, loaded)) = before else { return Err(self.failed(no_model())) };
         let loaded = ModelLoaded { plan, was_reduced, gpu_bytes, read_bytes, quarantined, ..loaded };
-        self.recall_costs(&loaded).await;
         let card = ModelCard::new(&head, &loaded);
-        self.loaded.replace(Some((head, loaded)));
+        // At once: a reply may run, and ends with what it finds here.
+        self.loaded.replace(Some((head, loaded.clone())));
+        self.recall_costs(&loaded).await;
         to_script(&card).map(JsValue::from)
     }
 
@@ -305,6 +308,7 @@ impl Engine {
         stop: Latch<bool>,
     ) -> Result<JsValue, Failure> {
         let options = options.to_rust().map_err(|error| Failure::request(&error))?;
+        let cache_bytes = options.cache_bytes()?;
         self.stop.replace(stop.clone());
         call(&on_progress, &Progress::Header);
         let reading = async {
@@ -329,7 +333,7 @@ impl Engine {
         };
         let progress = Latch::new(LoadProgress::default());
         let InspectRequest { context_len, batch_tokens, kv_format, budget } = options.inspect_request()?;
-        let request = Load { context_len, batch_tokens, kv_format, budget, ..Load::default() };
+        let request = Load { context_len, batch_tokens, kv_format, budget, cache_bytes };
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;

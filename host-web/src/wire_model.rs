@@ -9,6 +9,11 @@ use fanlight_messages::protocol::engine::{ModelLoaded, SetBudget};
 
 use crate::error::{Failure, FailureKind};
 
+/// MiB of host memory that may keep streamed weights between passes. The module's memory ends at 4 GiB and,
+/// once grown, is not given back before the worker ends: half of it, so that headers, tokenizer, reads under
+/// way and what allocating wastes fit beside it.
+pub const CACHE_MIB_MAX: u32 = 2048;
+
 /// How a model is loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -29,6 +34,9 @@ pub struct LoadOptions {
     /// The same in MiB, instead of a preset.
     #[tsify(optional)]
     pub budget_mib: Option<u32>,
+    /// MiB of host memory that keep streamed weights between passes, 0 to [`CACHE_MIB_MAX`]; absent for 0.
+    #[tsify(optional)]
+    pub cache_mib: Option<u32>,
     /// SHA-256 of each file in hexadecimal digits, in the order of the parts; absent when they are not
     /// checked.
     #[serde(default)]
@@ -47,6 +55,19 @@ impl LoadOptions {
             BudgetOptions { preset, budget_mib, batch_tokens }.request()?;
         let kv_format = self.kv_type.unwrap_or(KvType::F16).into();
         Ok(InspectRequest { context_len: self.context_len, batch_tokens, kv_format, budget })
+    }
+
+    /// Bytes of host memory that keep streamed weights between passes.
+    ///
+    /// # Errors
+    /// Of kind `request` when they are more than the module's memory has room for.
+    pub fn cache_bytes(&self) -> Result<u64, Failure> {
+        let mib = self.cache_mib.unwrap_or_default();
+        if mib > CACHE_MIB_MAX {
+            let message = format!("a cache of {mib} MiB was asked for, at most {CACHE_MIB_MAX} are possible");
+            return Err(Failure { kind: FailureKind::Request, message });
+        }
+        Ok(u64::from(mib) << 20)
     }
 }
 

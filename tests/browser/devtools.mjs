@@ -1,10 +1,25 @@
 // The browser's own developer tools, opened for one page and driven over the debugging protocol: playwright
 // does not show them.
 
+import { setTimeout as pause } from "node:timers/promises";
+
+import { PATIENCE_MS } from "./harness.mjs";
+
 /** Between two looks at what the browser has opened. */
 const LOOK_MS = 100;
+/** A page that is just being replaced may leave a question without an answer: then it is asked again. */
+const ANSWER_MS = 10_000;
 
-const pause = () => new Promise((waited) => setTimeout(waited, LOOK_MS));
+/** What `look` finds, as soon as it finds something. */
+async function sought(what, look) {
+  const since = performance.now();
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (performance.now() - since > PATIENCE_MS) throw new Error(`${what} has not come in ${PATIENCE_MS} ms`);
+    await pause(LOOK_MS);
+  }
+}
 
 /** A target of the browser that playwright has no page for. */
 class Target {
@@ -50,7 +65,8 @@ class Target {
 
   /** Waits until a function is true there. */
   async until(work, argument) {
-    while (!(await this.run(work, argument))) await pause();
+    const look = () => Promise.race([this.run(work, argument), pause(ANSWER_MS, undefined, { ref: false })]);
+    await sought(`what was waited for (${work})`, look);
   }
 }
 
@@ -76,11 +92,9 @@ export class DevTools {
 
   /** Attaches to the first target that is like this, as soon as there is one. */
   async attach(isMeant) {
-    for (;;) {
-      const found = (await this.targets()).find(isMeant);
-      if (found) return await Target.attach(this.session, found.targetId);
-      await pause();
-    }
+    const look = async () => (await this.targets()).find(isMeant);
+    const { targetId } = await sought(`a target that is meant (${isMeant})`, look);
+    return await Target.attach(this.session, targetId);
   }
 
   /** Turns to a panel: one of the browser's by its name, or one of an extension by its title. */

@@ -42,6 +42,9 @@ test("the panel is there, and says so where no engine is", async () => {
   panel = await tools.panel("panel.html");
   await panel.run(() => {
     globalThis.shown = () => document.querySelector("fanlight-telemetry").recording.last;
+    addEventListener("fanlight-hidden", () => {
+      globalThis.isHidden = true;
+    });
   });
   await stateIs("No page of Fanlight here");
 });
@@ -71,18 +74,15 @@ test("nothing is asked of the page while another panel is looked at", async () =
     const { snapshot } = engine;
     engine.snapshot = (after) => ((globalThis.asked += 1), snapshot.call(engine, after));
   });
-  const askedIn = async (ms) => {
-    const before = await visit.run(() => globalThis.asked);
-    await visit.page.waitForTimeout(ms);
-    return (await visit.run(() => globalThis.asked)) - before;
-  };
-  assert.ok((await askedIn(1500)) > 0);
+  await visit.page.waitForFunction(() => globalThis.asked > 0);
   await tools.show("console");
-  // What was under way.
-  await visit.page.waitForTimeout(300);
-  assert.equal(await askedIn(1500), 0);
-  await tools.show("Fanlight");
+  await panel.until(() => globalThis.isHidden);
+  // What was under way in the page when the panel heard of it is done when this is: it comes behind.
+  await panel.run(() => new Promise((done) => chrome.devtools.inspectedWindow.eval("0", done)));
   const before = await visit.run(() => globalThis.asked);
+  await visit.page.waitForTimeout(1500);
+  assert.equal(await visit.run(() => globalThis.asked), before);
+  await tools.show("Fanlight");
   await visit.page.waitForFunction((then) => globalThis.asked > then, before);
 });
 

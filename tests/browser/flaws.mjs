@@ -134,7 +134,7 @@ function workerOf(folders, pathname) {
 
 /**
  * A server of `folders` that sends `headers` with everything; its `requests` collects method, address, range
- * and token of every request for a model.
+ * and token of every request for a model. Ranges that begin at its `heldFrom` or behind are not answered.
  */
 export async function flawedServer(folders, headers = {}) {
   const page = pageServer(folders);
@@ -146,6 +146,7 @@ export async function flawedServer(folders, headers = {}) {
     if (/^\/(models|flaw|signed)\//.test(pathname)) {
       const { range, "x-token": token } = request.headers;
       requests.push({ method: request.method, pathname, range, token });
+      if (Number(/^bytes=(\d+)/.exec(range)?.[1]) >= server.heldFrom) return;
     }
     const [, kind, flaw, name] = pathname.split("/");
     const file = name === undefined ? null : fileAt(folders["/models/"], name);
@@ -162,5 +163,6 @@ export async function flawedServer(folders, headers = {}) {
   });
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   server.requests = requests;
+  server.heldFrom = Number.POSITIVE_INFINITY;
   return server;
 }

@@ -21,6 +21,13 @@ const { chromium } = require("playwright-core");
 /** Pipelines are compiled for a processor here, and two cores do everything. */
 export const PATIENCE_MS = 300_000;
 
+/**
+ * Tokens of a reply that cannot end while its reader holds still. The engine fills the places of a reply's
+ * events (about twenty), those that the worker may leave unacknowledged, and the windows in flight, with at
+ * most four tokens each without drafts.
+ */
+export const LONG_TOKENS = 200;
+
 const PLAIN = [
   "--headless=new",
   "--no-sandbox",
@@ -166,6 +173,38 @@ export class SdkVisit extends Visit {
     await this.page.locator("input").setInputFiles(paths);
     await this.run(() => {
       globalThis.picked = [...document.querySelector("input").files];
+    });
+  }
+
+  /**
+   * Begins a reply of `LONG_TOKENS` or more and reads to its first token. Nothing is read until `readOn`, so
+   * whatever is done before happens in the middle of the reply, on a machine of any speed.
+   */
+  hold(prompt, options = {}) {
+    return this.run(
+      async ([text, how]) => {
+        globalThis.seen = [];
+        globalThis.reader = engine.generate({ prompt: text, parseSpecial: true }, how).getReader();
+        while (seen.at(-1)?.type !== "token") seen.push((await reader.read()).value);
+      },
+      [prompt, { maxTokens: LONG_TOKENS, ...options }],
+    );
+  }
+
+  /** Reads the reply that was held to its end: ids, codes of warnings, type of the last event, failure. */
+  readOn() {
+    return this.run(async () => {
+      const failure = await outcome(
+        (async () => {
+          for (let read = await reader.read(); !read.done; read = await reader.read()) seen.push(read.value);
+        })(),
+      );
+      return {
+        ...failure,
+        ids: seen.filter(({ type }) => type === "token").flatMap(({ ids }) => ids),
+        warned: seen.filter(({ type }) => type === "warning").map(({ warning }) => warning.code),
+        last: seen.at(-1).type,
+      };
     });
   }
 

@@ -4,6 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { LONG_TOKENS } from "./harness.mjs";
+
 const PROMPT = "the light of the house";
 /** Puts bytes in place of every record that the browser keeps of a kind; what was there. */
 const replaceRecords = (visit, kind, bytes) =>
@@ -87,7 +89,7 @@ const streamable = (visit, url) =>
 async function budgetChanges({ visit, url }) {
   const { contextLength, budgetMiB } = await streamable(visit, url);
   await visit.load(url, { contextLength });
-  const plain = await visit.reply(PROMPT, { maxTokens: 8 });
+  const plain = await visit.reply(PROMPT, { maxTokens: LONG_TOKENS });
   const found = await visit.run(async (mib) => {
     const phases = [];
     const heard = [];
@@ -108,12 +110,42 @@ async function budgetChanges({ visit, url }) {
   assert.deepEqual([found.none.code, found.both.code], ["gpu-memory", "request"]);
   assert.match(found.none.message, /bytes are missing/);
   const streamed = await visit.reply(PROMPT, { maxTokens: 8 });
-  assert.deepEqual(streamed.ids, plain.ids);
+  const ids = plain.ids.slice(0, 8);
+  assert.deepEqual(streamed.ids, ids);
   const { kvBytes, peakGpuBytes } = streamed.last.stats;
   assert.deepEqual([kvBytes, peakGpuBytes], [plan.kvBytes, plan.gpuBytes], "as planned");
+  // In the middle of a reply, whose reader holds still: it has begun to stream and ends with all on the GPU.
+  await visit.hold(PROMPT);
   const { value: whole } = await visit.run(() => outcome(engine.setBudget()));
   assert.equal(whole.plan.isStreamed, false);
-  assert.deepEqual((await visit.reply(PROMPT, { maxTokens: 8 })).ids, plain.ids);
+  assert.deepEqual((await visit.readOn()).ids, plain.ids);
+  // Stopped while it is given another budget, a reply ends and the model stays.
+  await visit.hold(PROMPT);
+  const stopped = await visit.run(async (mib) => {
+    const setting = outcome(engine.setBudget({ budgetMiB: mib }));
+    await reader.cancel();
+    const { value } = await setting;
+    const [again, refused] = [await engine.setBudget(), await outcome(engine.load("/x", { cacheMiB: 2049 }))];
+    return { isStreamed: [value?.plan.isStreamed, again.plan.isStreamed], refused };
+  }, budgetMiB);
+  assert.deepEqual(stopped.isStreamed, [true, false]);
+  assert.match(stopped.refused.message, /2049 MiB was asked for, at most 2048/);
+  // Of what streams, host memory keeps what has room there.
+  await visit.load(url, { contextLength, budgetMiB, cacheMiB: 64 });
+  const streams = async () => {
+    const before = (await visit.run(() => engine.stats())).streamed;
+    const { ids: said } = await visit.reply(PROMPT, { maxTokens: 8 });
+    const { readBytes, cachedBytes, keptBytes } = (await visit.run(() => engine.stats())).streamed;
+    const read = readBytes - before.readBytes;
+    return { said, read, cached: cachedBytes - before.cachedBytes, keptBytes };
+  };
+  const [first, second] = [await streams(), await streams()];
+  assert.deepEqual([first.said, second.said], [ids, ids]);
+  assert.ok(first.read > 0 && first.cached > 0, "the first pass reads, those after it do not");
+  assert.deepEqual([second.read, second.keptBytes], [0, first.keptBytes]);
+  const { model } = await visit.run(() => engine.snapshot(Number.MAX_SAFE_INTEGER));
+  assert.equal(model.cacheBytes, 64 << 20);
+  assert.ok(second.cached > 0 && second.keptBytes <= model.cacheBytes, JSON.stringify(second));
   await visit.load(url);
 }
 

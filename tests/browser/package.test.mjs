@@ -1,5 +1,5 @@
-// The packed package in pages of others: as plain modules, through Vite and through esbuild. Each page loads
-// a model with its own copy of the worker and generates a token.
+// The packed package in pages of others: as plain modules, through Vite and through esbuild. Each page opens
+// the GPU and looks into a model with its own copy of worker and module; the first generates a token too.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -9,7 +9,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { ROOT, serve, stage } from "./harness.mjs";
+import { PATIENCE_MS, ROOT, serve, stage } from "./harness.mjs";
 
 const HOST = path.join(ROOT, "host-web");
 const require = createRequire(path.join(HOST, "package.json"));
@@ -19,11 +19,16 @@ const unpacked = path.join(folder, "node_modules/fanlight");
 let on;
 
 /** A page's script: what a user of the package would write. */
-const script = (options, from = "fanlight") => `
+const script = (options, from = "fanlight", more = "") => `
   import { Fanlight } from ${JSON.stringify(from)};
   const engine = await Fanlight.create(${options});
-  await engine.load("/models/tiny-llama-q8_0.gguf", { contextLength: 256, batchSize: 1, cache: "none" });
-  globalThis.said = await engine.generate({ prompt: "the light" }, { maxTokens: 1 }).text();
+  const url = "/models/tiny-llama-q8_0.gguf";
+  ${more}
+  globalThis.architecture = (await engine.inspect(url)).architecture;
+`;
+const GENERATE = `
+  await engine.load(url, { contextLength: 256, batchSize: 1, cache: "none" });
+  globalThis.ids = await engine.tokenize(await engine.generate({ prompt: "the" }, { maxTokens: 1 }).text());
 `;
 const html = (source) => `<!doctype html><title>x</title><script type="module" src="${source}"></script>`;
 
@@ -52,15 +57,17 @@ before(async () => {
 });
 after(async () => on?.close());
 
-/** Opens a folder as a site, and waits for the token. */
-async function generates(site) {
+/** Opens a folder as a site, and waits for what its page found. */
+async function works(site, hasGenerated = false) {
   const server = await serve(models, {}, site);
   try {
     const page = await on.browser.newPage();
     const errors = [];
     page.on("pageerror", (error) => errors.push(error.message));
     await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await page.waitForFunction(() => globalThis.said !== undefined, null, { timeout: 120_000 });
+    await page.waitForFunction(() => globalThis.architecture, null, { timeout: PATIENCE_MS });
+    const found = await page.evaluate(() => [globalThis.architecture, globalThis.ids?.length > 0]);
+    assert.deepEqual(found, ["llama", hasGenerated]);
     assert.deepEqual(errors, []);
     await page.close();
   } finally {
@@ -79,10 +86,10 @@ function site(name, files) {
 test("plain modules, without a bundler", async () => {
   const place = site("plain", {
     "index.html": html("./page.js"),
-    "page.js": script("", "./fanlight/index.js"),
+    "page.js": script("", "./fanlight/index.js", GENERATE),
   });
   fs.cpSync(path.join(unpacked, "dist"), path.join(place, "fanlight"), { recursive: true });
-  await generates(place);
+  await works(place, true);
 });
 
 test("vite finds the worker and the module by itself", async () => {
@@ -90,7 +97,7 @@ test("vite finds the worker and the module by itself", async () => {
   const { build } = await import(require.resolve("vite").replace("index.cjs", "dist/node/index.js"));
   const output = { target: "es2022", modulePreload: false, assetsInlineLimit: 0 };
   await build({ root: place, configFile: false, logLevel: "error", worker: { format: "es" }, build: output });
-  await generates(path.join(place, "dist"));
+  await works(path.join(place, "dist"));
 });
 
 test("esbuild bundles the page, and is told where worker and module lie", async () => {
@@ -103,5 +110,5 @@ test("esbuild bundles the page, and is told where worker and module lie", async 
   buildSync({ ...common, entryPoints: { worker: path.join(unpacked, "dist/worker.js") } });
   fs.copyFileSync(path.join(unpacked, "dist/fanlight_bg.wasm"), path.join(out, "fanlight_bg.wasm"));
   fs.writeFileSync(path.join(out, "index.html"), html("./page.js"));
-  await generates(out);
+  await works(out);
 });

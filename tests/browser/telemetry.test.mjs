@@ -7,7 +7,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { ChatVisit, ROOT, SdkVisit, stage } from "./harness.mjs";
+import { ChatVisit, LONG_TOKENS, ROOT, SdkVisit, stage } from "./harness.mjs";
 
 const folder = temporaryFolder();
 const axe = createRequire(path.join(ROOT, "host-web/package.json")).resolve("axe-core/axe.min.js");
@@ -58,7 +58,9 @@ const card = (name) => page.getByRole("region", { name, exact: true });
 
 test("the panel shows what the engine reports", async () => {
   const { value: loaded } = await visit.load(url);
+  const sentMs = performance.now();
   const { last } = await visit.reply("the light of the house", { maxTokens: TOKENS, width: "off" });
+  const wholeMs = performance.now() - sentMs;
   assert.equal(last.type, "done");
   const snapshot = await visit.run(() => engine.snapshot());
   assert.equal(snapshot.version, 2);
@@ -79,8 +81,10 @@ test("the panel shows what the engine reports", async () => {
     parts.reduce((sum, part) => sum + phases[part], 0),
     phases.totalUs,
   );
-  // The page's own clock measured the same, but for the way back to it.
-  assert.ok(Math.abs(last.stats.firstTokenMs - phases.totalUs / 1000) < 500, `${last.stats.firstTokenMs}`);
+  // The page's own clock measured the same and the way back to it; clocks are coarse to a part of a ms.
+  const { firstTokenMs } = last.stats;
+  const measured = [phases.totalUs / 1000 - 1, firstTokenMs, wholeMs];
+  assert.deepEqual(measured.toSorted((a, b) => a - b), measured);
 
   const shown = await visit.run(
     async (next) => {
@@ -92,14 +96,15 @@ test("the panel shows what the engine reports", async () => {
   assert.deepEqual(shown.samples, snapshot.samples, "the panel has every sample, once");
   assert.equal(shown.missed, 0);
   await page.getByLabel("Time shown").selectOption("60");
-  await pause(300);
+  // The panel draws twice a second.
+  const timeline = card("Timeline").filter({ hasText: new RegExp(`Timeline\\s*${pieces.length} pieces`) });
+  await timeline.waitFor();
   const gpuMiB = Number.parseFloat(await tile("On the device"));
   // Three digits are shown.
   assert.ok(Math.abs(gpuMiB / (loaded.gpuBytes / 2 ** 20) - 1) < 0.005, `${gpuMiB} MiB`);
   const first = await tile("First token");
   const firstMs = Number.parseFloat(first) * (first.endsWith(" s") ? 1000 : 1);
   assert.ok(Math.abs(firstMs - phases.totalUs / 1000) < 10, `${first} for ${phases.totalUs} us`);
-  assert.match(await card("Timeline").innerText(), new RegExp(`^Timeline\\s+${pieces.length} pieces`));
   // Cards are drawn when they are seen.
   await card("Pages").scrollIntoViewIfNeeded();
   await card("Pages").getByText("all weights stay").waitFor();
@@ -108,24 +113,23 @@ test("the panel shows what the engine reports", async () => {
 });
 
 test("a snapshot is answered while a reply runs, and what is to be seen has no serious flaw", async () => {
-  const order = await visit.run(async () => {
-    const seen = [];
-    const reply = engine.generate({ prompt: "the sea" }, { maxTokens: 40, width: "off" });
-    for await (const event of reply) {
-      if (event.type === "token" && seen.length === 0) {
-        seen.push("asked");
-        void engine.snapshot(Number.MAX_SAFE_INTEGER).then(({ samples }) => seen.push(samples.length));
-      }
+  const found = await visit.run(async (maxTokens) => {
+    let tokens = 0;
+    let during = null;
+    for await (const event of engine.generate({ prompt: "the sea" }, { maxTokens, width: "off" })) {
+      if (event.type !== "token") continue;
+      tokens += event.ids.length;
+      // While this reader holds still, the reply cannot end.
+      during ??= await engine.snapshot(Number.MAX_SAFE_INTEGER);
     }
-    seen.push("over");
-    return seen;
-  });
-  assert.deepEqual(order, ["asked", 0, "over"]);
+    return { tokens, samples: during.samples.length, replies: during.totals.replies };
+  }, LONG_TOKENS);
+  assert.deepEqual(found, { tokens: LONG_TOKENS, samples: 0, replies: 1 }, "one reply was over, the first");
   // The panel hears of the reply with its next snapshot.
   await page.waitForFunction(() => globalThis.panel.recording.last?.totals.replies == 2);
   await page.getByRole("button", { name: "Bug report" }).click();
   const report = await page.getByLabel("Report", { exact: true }).inputValue();
-  assert.match(report, /replies: 2, 64 tokens/);
+  assert.match(report, new RegExp(`replies: 2, ${TOKENS + LONG_TOKENS} tokens`));
   assert.ok(!/tiny|gguf|the light|the sea/.test(report), report);
   await page.getByText("As a table").click();
   for (const scheme of ["light", "dark"]) {
@@ -138,24 +142,31 @@ test("a snapshot is answered while a reply runs, and what is to be seen has no s
 });
 
 test("it asks ten times a second at most, and not at all when it is closed", async () => {
-  const during = async (ms) => {
-    const before = await visit.run(() => asked.filter((name) => name === "snapshot").length);
-    await pause(ms);
-    return (await visit.run(() => asked.filter((name) => name === "snapshot").length)) - before;
+  const asks = () =>
+    visit.run(() => [asked.filter((name) => name === "snapshot").length, performance.now() / 1000]);
+  /** Asks per second, from one to the tenth after it. */
+  const rate = async () => {
+    const [before, sinceS] = await asks();
+    await page.waitForFunction(
+      (count) => asked.filter((name) => name === "snapshot").length >= count,
+      before + 10,
+    );
+    const [now, untilS] = await asks();
+    return (now - before) / (untilS - sinceS);
   };
-  const open = await during(2000);
-  assert.ok(open >= 3 && open <= 21, `${open} snapshots in two seconds`);
+  // One more may fall into the time than its end says.
+  const most = 11;
+  assert.ok((await rate()) <= most);
   await visit.run(() => panel.remove());
-  await pause(200);
-  assert.equal(await during(1000), 0);
-  // Two panels are no more than one.
+  const [closed] = await asks();
+  await pause(1000);
+  assert.equal((await asks())[0], closed);
   await visit.run(() => {
     const second = document.createElement("fanlight-telemetry");
     second.source = engine;
     document.querySelector("main").append(panel, second);
   });
-  const two = await during(2000);
-  assert.ok(two >= 3 && two <= 21, `${two} snapshots in two seconds`);
+  assert.ok((await rate()) <= most, "two panels are no more than one");
   await visit.run(() => document.querySelectorAll("fanlight-telemetry").forEach((shown) => shown.remove()));
 });
 
@@ -179,7 +190,7 @@ test("a recording is exported, read again and scrubbed through; another file is 
     range.value = String((Number(range.min) + Number(range.max)) / 2);
     range.dispatchEvent(new Event("input"));
   });
-  assert.notEqual(await card("Timeline").innerText(), before);
+  await card("Timeline").filter({ hasNotText: before }).waitFor();
   assert.match(await slider.getAttribute("aria-valuetext"), /before the end/);
   await page.getByRole("button", { name: "Back to live" }).click();
   assert.match(await page.locator(".mode").innerText(), /live/);

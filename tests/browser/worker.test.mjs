@@ -5,15 +5,23 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { synthetic, temporaryFolder } from "./files.mjs";
-import { beforeWorker, SdkVisit, serve, stage, Visit } from "./harness.mjs";
+import { beforeWorker, LONG_TOKENS, SdkVisit, serve, stage, Visit } from "./harness.mjs";
 
 const folder = temporaryFolder();
 let on;
 let url;
+/** Tabs of one visitor, and the first of them, which has the engine: each device compiles anew. */
+let context;
+let owner;
+/** Takes ten seconds of waiting, in which other tests compute. */
+let stopped;
 
 before(async () => {
   url = `/models/${path.basename(synthetic(folder, "tiny-llama", "q8_0"))}`;
   on = await stage(folder);
+  context = await on.browser.newContext();
+  stopped = stoppedTab();
+  stopped.catch(() => {});
 });
 after(async () => on?.close());
 
@@ -30,49 +38,24 @@ const keepWorkers = (page) =>
   });
 
 test("e13: a reply outlives its GPU; a killed worker fails it, and the next call reloads", async () => {
-  const visit = await SdkVisit.open(on, { prepare: keepWorkers });
+  const visit = await SdkVisit.open(on, { prepare: keepWorkers, context });
+  owner = visit;
   await visit.load(url);
-  const plain = await visit.reply("the light", { maxTokens: 40 });
-  await visit.run(() => {
-    globalThis.seen = [];
-    globalThis.reading = (async () => {
-      for await (const event of engine.generate(
-        { prompt: "the light", parseSpecial: true },
-        { maxTokens: 40 },
-      )) {
-        seen.push(event);
-      }
-    })();
-  });
-  await visit.page.waitForFunction(() => seen.some(({ type }) => type === "token"));
+  const plain = await visit.reply("the light", { maxTokens: LONG_TOKENS });
+  await visit.hold("the light");
   await visit.page.workers()[0].evaluate(() => globalThis.gpuSeen.devices.at(-1).destroy());
-  const lost = await visit.run(async () => {
-    await reading;
-    return {
-      ids: seen.filter(({ type }) => type === "token").flatMap(({ ids }) => ids),
-      warned: seen.filter(({ type }) => type === "warning").map(({ warning }) => warning.code),
-    };
-  });
+  const lost = await visit.readOn();
   assert.deepEqual(lost.warned, ["resumed"]);
   assert.deepEqual(lost.ids, plain.ids, "the same reply as without the loss");
 
   // e13: killed behind the page's back in mid-reply.
+  await visit.hold("the light");
   await visit.run(() => {
-    globalThis.seen = [];
     globalThis.heard = [];
     engine.subscribe((event) => heard.push(event.type === "warning" ? event.warning.code : event.type));
-    globalThis.reading = outcome(
-      (async () => {
-        for await (const event of engine.generate({ prompt: "the light" }, { maxTokens: 400 }))
-          seen.push(event.type);
-      })(),
-    );
-  });
-  await visit.page.waitForFunction(() => seen.includes("token"));
-  const killed = await visit.run(async () => {
     workers.at(-1).terminate();
-    return { ...(await reading), last: seen.at(-1) };
   });
+  const killed = await visit.readOn();
   assert.equal(killed.code, "worker-died");
   assert.match(killed.message, /worker ended/);
   assert.equal(killed.last, "error");
@@ -80,73 +63,10 @@ test("e13: a reply outlives its GPU; a killed worker fails it, and the next call
   assert.deepEqual(again.ids, plain.ids.slice(0, 4));
   const after = await visit.run(() => ({ heard, workers: workers.length }));
   assert.deepEqual(after, { heard: ["ended", "reloaded"], workers: 2 });
-
-  // An error in the worker is told with its reason.
-  const [worker] = visit.page.workers().slice(-1);
-  const struck = visit.run(
-    () =>
-      new Promise((told) => {
-        engine.subscribe((event) => event.type === "ended" && told(event.error.message));
-      }),
-  );
-  await worker.evaluate(() => {
-    setTimeout(() => {
-      throw new Error("struck by lightning");
-    });
-  });
-  assert.match(await struck, /struck by lightning/);
 });
 
-test("e18: tabs share an engine, and one takes over when its owner goes", async () => {
-  const context = await on.browser.newContext();
-  const owner = await SdkVisit.open(on, { context });
-  await owner.load(url);
-  on.server.requests.length = 0;
-  const guest = await SdkVisit.open(on, { context });
-  const { value } = await guest.load(url);
-  assert.equal(value?.name, "tiny llama");
-  assert.deepEqual(on.server.requests, [], "the model was not read again");
-  assert.equal(guest.page.workers().length, 0, "the guest has no worker");
-  const remembered = { maxTokens: 12, memory: "origin" };
-  const [one, two] = await Promise.all(
-    [owner, guest].map((tab) => tab.reply("the light", remembered)),
-  );
-  assert.deepEqual(one.ids, two.ids);
-
-  const third = await SdkVisit.open(on, { context });
-  await third.load(url);
-  await third.run(() => {
-    globalThis.long = engine.generate({ prompt: "the light" }, { maxTokens: 450 });
-  });
-  await third.run(async () => {
-    const reader = long.getReader();
-    for (;;) if ((await reader.read()).value.type === "token") break;
-  });
-  await third.page.close();
-  assert.deepEqual((await owner.reply("the light", { maxTokens: 12 })).ids, one.ids, "served after it left");
-
-  await guest.run(() => {
-    globalThis.seen = [];
-    globalThis.reading = outcome(
-      (async () => {
-        for await (const event of engine.generate({ prompt: "the light" }, { maxTokens: 450 }))
-          seen.push(event.type);
-      })(),
-    );
-  });
-  await guest.page.waitForFunction(() => seen.includes("token"));
-  await owner.page.close();
-  assert.equal((await guest.run(() => reading)).code, "owner-gone");
-  const after = await guest.reply("the light", { ...remembered, width: 2 });
-  assert.deepEqual(after.ids, one.ids, "taken over");
-  // What was said in a page that is gone saves steps in this one.
-  const { memoryTokens, tokensPerStep } = after.last.stats;
-  assert.ok(memoryTokens === 13 && tokensPerStep > 1, `${memoryTokens} tokens, ${tokensPerStep} a step`);
-  assert.equal(guest.page.workers().length, 1);
-  await context.close();
-});
-
-test("e18: a tab that the browser has stopped does not keep the engine from others", async () => {
+/** A tab that owns the engine and hears nothing, and another that is not kept waiting for it. */
+async function stoppedTab() {
   const context = await on.browser.newContext();
   // A stopped page hears nothing; its locks stay.
   const prepare = (page) =>
@@ -170,6 +90,54 @@ test("e18: a tab that the browser has stopped does not keep the engine from othe
   });
   assert.equal(await owner.run((from) => engine.inspect(from).then(({ name }) => name), url), "tiny llama");
   assert.equal(owner.page.workers().length, 0, "and the stopped tab asks it now");
+  await context.close();
+}
+
+test("e18: a tab that the browser has stopped does not keep the engine from others", () => stopped);
+
+test("e18: tabs share an engine, and one takes over when its owner goes", async () => {
+  on.server.requests.length = 0;
+  const guest = await SdkVisit.open(on, { context });
+  const { value } = await guest.load(url);
+  assert.equal(value?.name, "tiny llama");
+  assert.deepEqual(on.server.requests, [], "the model was not read again");
+  assert.equal(guest.page.workers().length, 0, "the guest has no worker");
+  const remembered = { maxTokens: 12, memory: "origin" };
+  const [one, two] = await Promise.all(
+    [owner, guest].map((tab) => tab.reply("the light", remembered)),
+  );
+  assert.deepEqual(one.ids, two.ids);
+
+  const third = await SdkVisit.open(on, { context });
+  await third.load(url);
+  await third.hold("the light");
+  await third.page.close();
+  assert.deepEqual((await owner.reply("the light", { maxTokens: 12 })).ids, one.ids, "served after it left");
+
+  await guest.hold("the light");
+  await owner.page.close();
+  assert.equal((await guest.readOn()).code, "owner-gone");
+  const after = await guest.reply("the light", { ...remembered, width: 2 });
+  assert.deepEqual(after.ids, one.ids, "taken over");
+  // What was said in a page that is gone saves steps in this one.
+  const { memoryTokens, tokensPerStep } = after.last.stats;
+  assert.ok(memoryTokens === 13 && tokensPerStep > 1, `${memoryTokens} tokens, ${tokensPerStep} a step`);
+  assert.equal(guest.page.workers().length, 1);
+
+  // An error in the worker is told with its reason.
+  const [worker] = guest.page.workers();
+  const struck = guest.run(
+    () =>
+      new Promise((told) => {
+        engine.subscribe((event) => event.type === "ended" && told(event.error.message));
+      }),
+  );
+  await worker.evaluate(() => {
+    setTimeout(() => {
+      throw new Error("struck by lightning");
+    });
+  });
+  assert.match(await struck, /struck by lightning/);
   await context.close();
 });
 

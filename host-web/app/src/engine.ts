@@ -1,7 +1,7 @@
 // The engine of the page: opening the GPU, choosing, loading and checking.
 
 import { Fanlight, FanlightError, hub } from "fanlight";
-import type { EngineEvent, ModelOptions, ModelSource } from "fanlight";
+import type { EngineEvent, LoadOptions, ModelOptions, ModelSource } from "fanlight";
 
 import { sentence, title } from "./format.js";
 import * as state from "./state.js";
@@ -110,6 +110,12 @@ export function modelOptions(): ModelOptions {
   return memory === "custom" ? { contextLength, budgetMiB } : { contextLength, preset: memory };
 }
 
+/** The same, with the memory beside the GPU's; loads of other pages that keep nothing there are the same. */
+function loadOptions(): LoadOptions {
+  const { cacheMiB } = state.settings.value;
+  return cacheMiB > 0 ? { ...modelOptions(), cacheMiB } : modelOptions();
+}
+
 /** Looks into a model and shows its card. */
 export async function choose(from: NamedSource): Promise<void> {
   state.chosen.value = null;
@@ -140,8 +146,10 @@ export async function load(from: NamedSource): Promise<void> {
       sessionStorage.setItem(UNFINISHED, from.name);
       try {
         const onProgress = measured();
-        await running().load(from.source, { ...modelOptions(), onProgress });
+        const { cacheMiB } = state.settings.value;
+        await running().load(from.source, { ...loadOptions(), onProgress });
         state.loadedWith.value = JSON.stringify(modelOptions());
+        state.loadedCacheMiB.value = cacheMiB;
         state.chosen.value = null;
         state.panel.value = "none";
       } finally {
@@ -236,7 +244,7 @@ export async function comparePresets(told: (text: string) => void): Promise<Pres
       verdict = found;
     } finally {
       told("Loading as before");
-      await running().load(from.source, modelOptions());
+      await running().load(from.source, loadOptions());
     }
   });
   return verdict;

@@ -53,6 +53,8 @@ export const model = signal<ModelInfo | null>(null);
 export const source = signal<NamedSource | null>(null);
 /** The options that it was loaded with, as JSON. */
 export const loadedWith = signal("");
+/** The memory that it keeps streamed weights in, MiB. */
+export const loadedCacheMiB = signal(0);
 export const pace = signal<Pace | null>(null);
 
 export const settings = signal<Settings>(readSettings());

@@ -12,6 +12,8 @@ export interface Settings {
   /** What the model may take on the GPU: all that it needs, a preset, or as many MiB as `budgetMiB` says. */
   memory: "all" | "fast" | "saver" | "lite" | "custom";
   budgetMiB: number;
+  /** MiB of other memory that keep weights which stream. */
+  cacheMiB: number;
   /** How tokens are chosen; the seed is a number or empty for another one each time. */
   temperature: number;
   topP: number;
@@ -36,6 +38,7 @@ export const DEFAULTS: Settings = {
   contextLength: 4096,
   memory: "all",
   budgetMiB: 2048,
+  cacheMiB: 0,
   temperature: 0.7,
   topP: 0.95,
   topK: 0,

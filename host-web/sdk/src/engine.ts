@@ -8,6 +8,7 @@ import { Generation, type GenerationStats } from "./generation.js";
 import {
   infoOf,
   inspectionOf,
+  whole,
   wireBudget,
   wireOptions,
   type BudgetOptions,
@@ -49,6 +50,11 @@ export interface FollowOptions {
 }
 
 export interface LoadOptions extends ModelOptions, FollowOptions {
+  /**
+   * MiB of this computer's memory that keep weights which stream, so that a pass need not read them again: 0
+   * to 2,048; 0. It is taken as the first passes bring it, and given back when the worker ends.
+   */
+  cacheMiB?: number;
   /** Where a downloaded model is kept; `opfs`. */
   cache?: "opfs" | "none";
 }
@@ -65,8 +71,13 @@ export type EngineEvent =
 export interface EngineStats {
   adapter: Adapter;
   model: ModelInfo | null;
-  /** Bytes of the engine's own memory, weights not included: those are on the GPU. */
+  /** Bytes of the engine's own memory, with the weights that it keeps there; the others are on the GPU. */
   wasmBytes: number;
+  /**
+   * Bytes of weights that streamed, by where passes found them: read from the model's files, or kept in the
+   * engine's memory (`cacheMiB`), and how many are kept there now. All 0 where nothing has streamed.
+   */
+  streamed: { readBytes: number; cachedBytes: number; keptBytes: number };
   /** Of the last reply. */
   lastGeneration: GenerationStats | null;
 }
@@ -164,6 +175,7 @@ export class Fanlight {
     const isStored = (options.cache ?? "opfs") === "opfs";
     const { wire, sha256, key: name } = await resolve(source, isStored);
     const wired = wireOptions(options, sha256);
+    if (options.cacheMiB !== undefined) wired.cacheMib = whole("cacheMiB", options.cacheMiB);
     if (isStored && wire.from === "address") await keepStored();
     this.setLoaded(null);
     const what = { name, source: wire, options: wired };
@@ -175,7 +187,8 @@ export class Fanlight {
 
   /**
    * Gives the loaded model another budget, or all that it needs. Conversations go on; a budget that is too
-   * small leaves it as it was.
+   * small leaves it as it was. While a reply is generated it takes effect after the pass under way and the
+   * reply goes on, with the same text; stopping it by `signal` then stops the reply too.
    */
   async setBudget(options: BudgetOptions & FollowOptions = {}): Promise<ModelInfo> {
     const loaded = this.needed();
@@ -393,8 +406,13 @@ export class Fanlight {
 
   /** What the engine holds and how it did. */
   async stats(): Promise<EngineStats> {
-    const wasmBytes = await this.connection.ask("memory", {}).answer;
-    return { adapter: this.adapter, model: this.model, wasmBytes, lastGeneration: this.lastGeneration };
+    const { adapter, model, lastGeneration } = this;
+    const [wasmBytes, snapshot] = await Promise.all([
+      this.connection.ask("memory", {}).answer,
+      this.snapshot(Number.MAX_SAFE_INTEGER),
+    ]);
+    const { readBytes = 0, cachedBytes = 0, keptBytes = 0 } = snapshot?.passes ?? {};
+    return { adapter, model, wasmBytes, streamed: { readBytes, cachedBytes, keptBytes }, lastGeneration };
   }
 
   /** Compares kernels that must agree in every bit on this GPU. */

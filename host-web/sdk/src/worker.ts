@@ -171,6 +171,7 @@ async function generate(
   const queuedUs = Math.max(0, Math.round((wallMs() - question.askedAtMs) * 1000));
   try {
     return await running.generate({ ...question.request, queuedUs }, (event) => {
+      current?.begin();
       told(event);
       return room.take();
     });
@@ -248,7 +249,18 @@ const ASIDE: ReadonlySet<RequestName> = new Set([
 
 /** Questions that wait for the engine, in order, and the one that has it. */
 const waiting: Ask[] = [];
-let current: { id: number; over: Promise<void> } | null = null;
+let current: Current | null = null;
+/** Another budget for the model that generates the reply at hand. */
+let resizing: { id: number; over: Promise<void>; isCancelled: boolean } | null = null;
+
+interface Current {
+  id: number;
+  name: RequestName;
+  over: Promise<void>;
+  /** Resolves with the first event of a reply, or when it is over. */
+  begun: Promise<void>;
+  begin: () => void;
+}
 
 async function cancel(target: number): Promise<void> {
   const place = waiting.findIndex(({ id }) => id === target);
@@ -256,10 +268,19 @@ async function cancel(target: number): Promise<void> {
     waiting.splice(place, 1);
     const failure = { kind: "cancelled", message: "it was cancelled before it began" } as const;
     tell({ type: "failure", id: target, failure });
+  } else if (resizing?.id === target) {
+    // Broken off it leaves no model to go on with: the reply ends with it.
+    resizing.isCancelled = true;
+    const over = [resizing.over, current?.over];
+    if (current) rooms.get(current.id)?.open();
+    await (await started()).cancel();
+    await Promise.all(over);
   } else if (current?.id === target) {
     const { over } = current;
     rooms.get(target)?.open();
-    await (await started()).cancel();
+    // The end of a reply must not break off a budget, and with it the model.
+    await resizing?.over;
+    if (current?.id === target) await (await started()).cancel();
     await over;
   }
 }
@@ -290,17 +311,47 @@ async function serve(id: number, answering: Promise<Answer>): Promise<void> {
 /** Gives the engine to one question after the other. */
 async function work(): Promise<void> {
   for (let next = waiting.shift(); next; next = waiting.shift()) {
-    const over = serve(next.id, answer(next.id, next.question));
-    current = { id: next.id, over };
+    const { id, question } = next;
+    let begin = () => {};
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const over = serve(id, answer(id, question));
+    current = { id, name: question.name, over, begun, begin };
     await over;
+    begin();
+    await resizing?.over;
     current = null;
   }
+}
+
+/** Gives the model another budget while it generates a reply, which goes on. */
+async function resize(id: number, question: Question, reply: Current): Promise<void> {
+  const resized = async (): Promise<Answer> => {
+    // The engine would refuse a reply that comes while the budget is set.
+    await reply.begun;
+    try {
+      return await answer(id, question);
+    } catch (thrown) {
+      // At its ends a reply cannot be paused: then the budget comes after it.
+      if (!isFailure(thrown) || thrown.kind !== "busy") throw thrown;
+      await reply.over;
+      if (resizing?.isCancelled) fail("cancelled", "it was cancelled before it began");
+      return await answer(id, question);
+    }
+  };
+  const over = serve(id, resized());
+  resizing = { id, over, isCancelled: false };
+  await over;
+  resizing = null;
 }
 
 function ask(message: Ask): void {
   const { id, question, mayWait } = message;
   if (ASIDE.has(question.name)) {
     void serve(id, aside(question));
+  } else if (question.name === "budget" && current?.name === "generate" && resizing === null) {
+    void resize(id, question, current);
   } else if (current !== null && (!mayWait || waiting.length >= QUESTIONS_WAITING_MAX)) {
     const message = mayWait
       ? `${QUESTIONS_WAITING_MAX} requests wait already: let some end first`

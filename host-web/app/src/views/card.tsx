@@ -4,8 +4,12 @@ import type { ModelDescription, Plan } from "fanlight";
 
 import { load, modelOptions, reconsider, resize, running, showFailure } from "../engine.js";
 import { bytes, parameters, sentence, types } from "../format.js";
-import { chosen, isBusy, loadedWith, model, set, settings, source } from "../state.js";
+import { chosen, isBusy, loadedCacheMiB, loadedWith, model, set, settings, source } from "../state.js";
 import type { Settings } from "../store.js";
+import { Choice } from "./parts.js";
+
+/** As much as the engine takes: its own memory has room for no more. */
+const CACHE_MIB_MAX = 2048;
 
 const CONTEXTS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768];
 
@@ -49,21 +53,14 @@ function ContextChoice() {
     void reconsider();
   };
   return (
-    <label class="field">
-      Context
-      <select
-        id="context"
-        value={String(contextLength)}
-        disabled={isBusy.value}
-        onChange={(event) => change(event.currentTarget.value)}
-      >
-        {all.map((tokens) => (
-          <option key={tokens} value={String(tokens)}>
-            {tokens.toLocaleString("en")} tokens
-          </option>
-        ))}
-      </select>
-    </label>
+    <Choice
+      id="context"
+      label="Context"
+      value={String(contextLength)}
+      of={all.map((tokens) => [String(tokens), `${tokens.toLocaleString("en")} tokens`])}
+      onChange={change}
+      disabled={isBusy.value}
+    />
   );
 }
 
@@ -75,42 +72,71 @@ const MEMORIES: [Settings["memory"], string][] = [
   ["custom", "another amount"],
 ];
 
-/** What it may take on the GPU: the rest streams through. */
-function MemoryChoice() {
-  const { memory, budgetMiB } = settings.value;
+/** An amount of memory. */
+function Amount(field: {
+  id: string;
+  label: string;
+  min: number;
+  max?: number;
+  value: number;
+  onChange: (value: number) => void;
+}) {
+  const { id, label, min, max, value, onChange } = field;
+  const change = (input: HTMLInputElement) => {
+    if (input.value !== "" && input.validity.valid) onChange(input.valueAsNumber);
+    else input.value = String(value);
+  };
+  return (
+    <label class="field">
+      {label}
+      <input
+        id={id}
+        type="number"
+        min={min}
+        max={max}
+        value={value}
+        disabled={isBusy.value}
+        onChange={(event) => change(event.currentTarget)}
+      />
+    </label>
+  );
+}
+
+/** What it may take on the GPU: the rest streams through, and may be kept in the computer's memory. */
+function MemoryChoice({ isStreamed }: { isStreamed: boolean }) {
+  const { memory, budgetMiB, cacheMiB } = settings.value;
   const change = (to: Partial<Settings>) => {
     set(to);
     void reconsider();
   };
   return (
     <>
-      <label class="field">
-        GPU memory
-        <select
-          id="memory"
-          value={memory}
-          disabled={isBusy.value}
-          onChange={(event) => change({ memory: event.currentTarget.value as Settings["memory"] })}
-        >
-          {MEMORIES.map(([name, text]) => (
-            <option key={name} value={name}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice
+        id="memory"
+        label="GPU memory"
+        value={memory}
+        of={MEMORIES}
+        onChange={(chosen) => change({ memory: chosen })}
+        disabled={isBusy.value}
+      />
       {memory === "custom" && (
-        <label class="field">
-          MiB
-          <input
-            id="budget"
-            type="number"
-            min={1}
-            value={budgetMiB}
-            disabled={isBusy.value}
-            onChange={(event) => change({ budgetMiB: event.currentTarget.valueAsNumber || budgetMiB })}
-          />
-        </label>
+        <Amount
+          id="budget"
+          label="MiB"
+          min={1}
+          value={budgetMiB}
+          onChange={(mib) => change({ budgetMiB: mib })}
+        />
+      )}
+      {isStreamed && (
+        <Amount
+          id="cache"
+          label="Other memory that keeps what streams, MiB"
+          min={0}
+          max={CACHE_MIB_MAX}
+          value={cacheMiB}
+          onChange={(mib) => set({ cacheMiB: mib })}
+        />
       )}
     </>
   );
@@ -132,7 +158,7 @@ export function ChosenCard() {
       )}
       <div class="row end">
         <ContextChoice />
-        <MemoryChoice />
+        <MemoryChoice isStreamed={inspection.plan?.isStreamed === true} />
       </div>
       <div class="row end">
         <button
@@ -161,23 +187,24 @@ export function ChosenCard() {
 export function LoadedCard() {
   const [info, from] = [model.value, source.value];
   if (!info) return null;
-  const { contextLength } = settings.value;
-  // Another context is another load; another amount of memory is not.
-  const isLonger = contextLength !== info.plan.contextLength;
-  const isSized = !isLonger && JSON.stringify(modelOptions()) !== loadedWith.value;
+  const { contextLength, cacheMiB } = settings.value;
+  // Another context is another load, and so is another cache; another amount of the GPU's memory is not.
+  const isCached = info.plan.isStreamed && cacheMiB !== loadedCacheMiB.value;
+  const isOther = contextLength !== info.plan.contextLength || isCached;
+  const isSized = !isOther && JSON.stringify(modelOptions()) !== loadedWith.value;
   return (
     <section class="card" aria-label="The loaded model">
       <h3>{info.name || from?.name}</h3>
       <Rows rows={factsOf(info, info.plan)} />
       <div class="row end">
         <ContextChoice />
-        <MemoryChoice />
+        <MemoryChoice isStreamed={info.plan.isStreamed} />
       </div>
       <div class="row end">
         <button type="button" id="unload" onClick={() => void running().unload().catch(showFailure)}>
           Unload
         </button>
-        {from && isLonger && (
+        {from && isOther && (
           <button type="button" id="reload" class="primary" onClick={() => void load(from)}>
             Load so
           </button>

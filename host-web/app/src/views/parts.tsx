@@ -37,6 +37,41 @@ export function IconButton({
   );
 }
 
+/** A choice of one of a few, each by its value and what is to be read. */
+export function Choice<Value extends string>({
+  id,
+  label,
+  value,
+  of,
+  onChange,
+  disabled = false,
+}: {
+  id: string;
+  label: string;
+  value: Value;
+  of: readonly (readonly [Value, string])[];
+  onChange: (value: Value) => void;
+  disabled?: boolean;
+}) {
+  return (
+    <label class="field">
+      {label}
+      <select
+        id={id}
+        value={value}
+        disabled={disabled}
+        onChange={(event) => onChange(event.currentTarget.value as Value)}
+      >
+        {of.map(([name, text]) => (
+          <option key={name} value={name}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 /** A dialog in front of the page; Escape closes it and gives the focus back. */
 export function Panel({ title, children }: { title: string; children: ComponentChildren }) {
   const place = useRef<HTMLDialogElement>(null);

@@ -7,7 +7,7 @@ import { forgetAnswers, showFailure } from "../engine.js";
 import { activity, set, settings, type Theme } from "../state.js";
 import type { Settings } from "../store.js";
 import { BridgeSection } from "./bridge.js";
-import { Panel } from "./parts.js";
+import { Choice, Panel } from "./parts.js";
 
 /** A number within its range; anything else is not taken. */
 function NumberField(field: {
@@ -44,6 +44,12 @@ const MEMORIES: [Settings["remembers"], string][] = [
   ["off", "None"],
 ];
 
+const THEMES: [Theme, string][] = [
+  ["auto", "As the computer"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+
 /** Which earlier answers make the next ones quicker. */
 function MemoryFields() {
   const [told, setTold] = useState("");
@@ -60,20 +66,13 @@ function MemoryFields() {
         an answer.
         {!keeps && " Those of other visits are not used while conversations are not kept."}
       </p>
-      <label class="field">
-        Guess from answers
-        <select
-          id="remembers"
-          value={remembers}
-          onChange={(event) => set({ remembers: event.currentTarget.value as Settings["remembers"] })}
-        >
-          {MEMORIES.map(([name, text]) => (
-            <option key={name} value={name}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice
+        id="remembers"
+        label="Guess from answers"
+        value={remembers}
+        of={MEMORIES}
+        onChange={(chosen) => set({ remembers: chosen })}
+      />
       <div class="row">
         <button type="button" id="forget-memory" disabled={activity.value !== "idle"} onClick={forget}>
           Forget them
@@ -130,18 +129,7 @@ export function SettingsPanel() {
         </label>
       </fieldset>
       <MemoryFields />
-      <label class="field">
-        Theme
-        <select
-          id="theme"
-          value={value.theme}
-          onChange={(event) => set({ theme: event.currentTarget.value as Theme })}
-        >
-          <option value="auto">As the computer</option>
-          <option value="light">Light</option>
-          <option value="dark">Dark</option>
-        </select>
-      </label>
+      <Choice id="theme" label="Theme" value={value.theme} of={THEMES} onChange={(theme) => set({ theme })} />
       <label class="check">
         <input
           id="keeps"

@@ -23,7 +23,8 @@ pub(super) fn gone(_: Gone) -> LoadError {
 
 /// Uploads everything; `is_abandoned` is asked before each upload. Returns the bytes that were of use.
 ///
-/// `READS_IN_FLIGHT` buffers of at most `LANDING_BYTES` each exist and one more, whatever the size of the model.
+/// `READS_IN_FLIGHT` buffers of at most `LANDING_BYTES` each exist and one more, whatever the size of the
+/// model.
 pub(super) async fn upload_all(
     stretches: &[Stretch],
     sources: &[NamedSource],

@@ -83,6 +83,7 @@ templates! {
     "heads" => "heads/heads.wgsl.j2",
     "attention" => "attention/attention.wgsl.j2",
     "attention_access" => "attention/access.wgsl.j2",
+    "attention_weights" => "attention/weights.wgsl.j2",
     "fold" => "fold/fold.wgsl.j2",
     "activate" => "activate/activate.wgsl.j2",
     "largest" => "shared/largest.wgsl",

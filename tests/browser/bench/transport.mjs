@@ -115,8 +115,8 @@ try {
   await page.locator("input").setInputFiles(options.model);
   const url = `/models/${encodeURIComponent(path.basename(options.model))}`;
   const found = await page.evaluate(measure, [url, mib, ROUNDS]);
-  if (options.json) console.log(JSON.stringify(found));
-  else for (const [way, rate] of Object.entries(found)) console.log(`${rate.toFixed(0).padStart(7)} MiB/s  ${way}`);
+  const line = ([way, rate]) => `${rate.toFixed(0).padStart(7)} MiB/s  ${way}`;
+  console.log(options.json ? JSON.stringify(found) : Object.entries(found).map(line).join("\n"));
 } finally {
   await context.close();
   server.close();

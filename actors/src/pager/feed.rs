@@ -15,7 +15,7 @@ use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 use fanlight_pager::{RowPlaces, Upload, UploadTarget};
 
-use super::cache::HostCache;
+use super::cache::{HostCache, reserve};
 use super::shell::PagerLinks;
 use crate::kit::{Gone, StreamReceiver, StreamSender, stream};
 use crate::source::NamedSource;
@@ -153,7 +153,9 @@ impl Feed<'_> {
         // At most `LANDING_BYTES`: uploads are cut to less.
         buffer.resize(upload.bytes as usize, 0);
         let bytes = Rc::new(self.read_from(upload.shard, upload.offset, buffer).await?);
-        self.streamed.cache.borrow_mut().offer(index, &bytes);
+        if let Some(buffer) = self.streamed.cache.borrow_mut().offer(index, &bytes, reserve) {
+            self.streamed.spare.borrow_mut().push(buffer);
+        }
         Ok((bytes, false))
     }
 

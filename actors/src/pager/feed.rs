@@ -5,16 +5,17 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures::future::{Either, pending, select, try_join};
-use futures::{StreamExt, pin_mut, stream as streams};
+use futures::{StreamExt, pin_mut};
 
 use fanlight_messages::bytes::SharedBytes;
 use fanlight_messages::error::{GenerateError, SourceError};
-use fanlight_messages::limits::{DEMANDS, READS_IN_FLIGHT};
+use fanlight_messages::limits::DEMANDS;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::submitter::*;
 use fanlight_messages::protocol::telemetry::RecordSample;
 use fanlight_pager::{RowPlaces, Upload, UploadTarget};
 
+use super::ahead::read_ahead;
 use super::cache::{HostCache, reserve};
 use super::shell::PagerLinks;
 use crate::kit::{Gone, StreamReceiver, StreamSender, stream};
@@ -113,8 +114,7 @@ impl Feed<'_> {
         let Some(first) = self.streamed.page_starts.get(from) else { return pending().await };
         let end = |pass: usize| if pass < self.headless { self.streamed.body_len } else { uploads.len() };
         let order = (0..).flat_map(|pass| if pass == 0 { *first..end(pass) } else { 0..end(pass) });
-        let reads = streams::iter(order).map(|index| async move { (index, self.read(index).await) });
-        let reads = reads.buffered(READS_IN_FLIGHT);
+        let reads = read_ahead(order.map(|index| async move { (index, self.read(index).await) }));
         pin_mut!(reads);
         let mut pass = PassRead::default();
         while let Some((index, read)) = reads.next().await {
@@ -175,10 +175,10 @@ impl Feed<'_> {
             let mut bytes = Vec::with_capacity(tokens.len() * places.row_bytes as usize);
             // Places of a tree that hold no node may name any token; what is gathered for them is not read.
             let found = tokens.iter().map(|token| places.of(u64::from(*token)).or(places.of(0)));
-            let reads = streams::iter(found.flatten()).map(|(shard, offset)| async move {
-                self.read_from(shard, offset, vec![0; places.row_bytes as usize]).await
-            });
-            let reads = reads.buffered(READS_IN_FLIGHT);
+            let reads =
+                read_ahead(found.flatten().map(|(shard, offset)| {
+                    self.read_from(shard, offset, vec![0; places.row_bytes as usize])
+                }));
             pin_mut!(reads);
             while let Some(row) = reads.next().await {
                 bytes.extend_from_slice(&row?);

@@ -1,5 +1,6 @@
 //! The pager: reads model files, plans memory, brings weights to the device.
 
+mod ahead;
 mod cache;
 mod feed;
 mod inspect;

@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use fanlight_messages::bytes::SharedBytes;
 use fanlight_messages::error::{LoadError, SourceError};
-use fanlight_messages::limits::READS_IN_FLIGHT;
 use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::{UploadMatrix, UploadVector};
 use fanlight_messages::protocol::telemetry::RecordSample;
 use fanlight_models::arch::decode_floats;
 use fanlight_pager::{Stretch, Upload, UploadTarget};
-use futures::{StreamExt, pin_mut, stream as streams};
+use futures::{StreamExt, pin_mut};
 
+use super::ahead::read_ahead;
 use super::shell::PagerLinks;
 use crate::kit::{Gone, Latch};
 use crate::source::NamedSource;
@@ -38,11 +38,10 @@ pub(super) async fn upload_all(
     progress.set(told);
     let mut landed_us = links.clock.now_us();
     let spare = &RefCell::new(Vec::new());
-    let reads = streams::iter(stretches).map(|stretch| async move {
+    let reads = read_ahead(stretches.iter().map(|stretch| async move {
         let buffer = spare.borrow_mut().pop().unwrap_or_default();
         (stretch, read(stretch, sources, buffer).await)
-    });
-    let reads = reads.buffered(READS_IN_FLIGHT);
+    }));
     pin_mut!(reads);
     while let Some((stretch, bytes)) = reads.next().await {
         let bytes = Rc::new(bytes?);

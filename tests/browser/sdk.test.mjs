@@ -231,6 +231,8 @@ test("f05: the same prompt gives the same reply, cold, warm and after others", a
   assert.ok(two.last.stats.reusedTokens > 0 && cold.last.stats.reusedTokens === 0);
   assert.deepEqual(two.ids, one.ids);
   assert.deepEqual(cold.ids, one.ids);
+  // Measured when the first reply with such options was over.
+  assert.equal(typeof two.last.stats.samplingUs, "number");
   await visit.run(() => engine.reset());
   await visit.run((prompt) => engine.prewarm({ prompt, parseSpecial: true }), PROMPT);
   const warm = await visit.reply(PROMPT, { maxTokens: 10 });

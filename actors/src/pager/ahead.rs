@@ -10,7 +10,8 @@ use fanlight_messages::limits::READS_IN_FLIGHT;
 
 /// The results of `reads` in their order. `READS_IN_FLIGHT` of them are begun before the first is waited for,
 /// and another one before each result is handed out: while the consumer works, the disk or the network does
-/// too. Reads go on without being polled, once they have begun.
+/// too. Reads go on without being polled, once they have begun. (`StreamExt::buffered` begins none while
+/// results of others wait to be handed out.)
 pub(super) fn read_ahead<F: Future>(reads: impl Iterator<Item = F>) -> impl Stream<Item = F::Output> {
     stream::unfold((reads, VecDeque::new()), |(mut reads, mut under_way)| async move {
         let mut begin = async |under_way: &mut VecDeque<_>| {

@@ -6,8 +6,8 @@ use crate::control::WINDOWS_IN_FLIGHT;
 // --- GPU memory ---
 
 /// Bytes of file data that one upload may carry: large enough that the queue's cost per write vanishes, small
-/// enough that two of them are noise beside any model.
-pub const LANDING_BYTES: u64 = 16 << 20;
+/// enough that those of the reads under way are noise beside any model.
+pub const LANDING_BYTES: u64 = 8 << 20;
 /// Bytes of one upload: what a landing buffer holds beside a start that is not a multiple of four.
 pub const UPLOAD_BYTES_MAX: u64 = LANDING_BYTES - 4;
 /// Host-visible copies of the control block: one per window in flight and one that the host still reads.

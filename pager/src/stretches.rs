@@ -67,8 +67,6 @@ mod tests {
     use super::*;
     use crate::UploadTarget;
 
-    const MIB: u64 = 1 << 20;
-
     fn upload(shard: u32, offset: u64, bytes: u64) -> Upload {
         Upload { shard, offset, bytes, target: UploadTarget::Rows { matrix: MatrixId(0), first_row: 0 } }
     }
@@ -83,8 +81,9 @@ mod tests {
     #[test]
     fn neighbours_are_read_together_up_to_a_landing_buffer() {
         assert_eq!(joined(&[(0, 32, 100), (0, 160, 40)]), [(0, 32, 168, 2)]);
-        let fives = [(0, 0, 5 * MIB), (0, 5 * MIB, 5 * MIB), (0, 10 * MIB, 5 * MIB), (0, 15 * MIB, 5 * MIB)];
-        assert_eq!(joined(&fives), [(0, 0, 15 * MIB, 3), (0, 15 * MIB, 5 * MIB, 1)]);
+        let third = LANDING_BYTES / 3;
+        let all = [0, 1, 2, 3].map(|n| (0, n * third, third));
+        assert_eq!(joined(&all), [(0, 0, 3 * third, 3), (0, 3 * third, third, 1)]);
         assert_eq!(joined(&[]), []);
     }
 

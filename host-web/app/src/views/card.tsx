@@ -6,7 +6,7 @@ import { load, modelOptions, reconsider, resize, running, showFailure } from "..
 import { bytes, parameters, sentence, types } from "../format.js";
 import { chosen, isBusy, loadedCacheMiB, loadedWith, model, set, settings, source } from "../state.js";
 import type { Settings } from "../store.js";
-import { Choice } from "./parts.js";
+import { Choice, NumberField } from "./parts.js";
 
 /** As much as the engine takes: its own memory has room for no more. */
 const CACHE_MIB_MAX = 2048;
@@ -72,36 +72,6 @@ const MEMORIES: [Settings["memory"], string][] = [
   ["custom", "another amount"],
 ];
 
-/** An amount of memory. */
-function Amount(field: {
-  id: string;
-  label: string;
-  min: number;
-  max?: number;
-  value: number;
-  onChange: (value: number) => void;
-}) {
-  const { id, label, min, max, value, onChange } = field;
-  const change = (input: HTMLInputElement) => {
-    if (input.value !== "" && input.validity.valid) onChange(input.valueAsNumber);
-    else input.value = String(value);
-  };
-  return (
-    <label class="field">
-      {label}
-      <input
-        id={id}
-        type="number"
-        min={min}
-        max={max}
-        value={value}
-        disabled={isBusy.value}
-        onChange={(event) => change(event.currentTarget)}
-      />
-    </label>
-  );
-}
-
 /** What it may take on the GPU: the rest streams through, and may be kept in the computer's memory. */
 function MemoryChoice({ isStreamed }: { isStreamed: boolean }) {
   const { memory, budgetMiB, cacheMiB } = settings.value;
@@ -120,22 +90,24 @@ function MemoryChoice({ isStreamed }: { isStreamed: boolean }) {
         disabled={isBusy.value}
       />
       {memory === "custom" && (
-        <Amount
+        <NumberField
           id="budget"
           label="MiB"
           min={1}
           value={budgetMiB}
           onChange={(mib) => change({ budgetMiB: mib })}
+          disabled={isBusy.value}
         />
       )}
       {isStreamed && (
-        <Amount
+        <NumberField
           id="cache"
           label="Other memory that keeps what streams, MiB"
           min={0}
           max={CACHE_MIB_MAX}
           value={cacheMiB}
           onChange={(mib) => set({ cacheMiB: mib })}
+          disabled={isBusy.value}
         />
       )}
     </>

@@ -72,6 +72,39 @@ export function Choice<Value extends string>({
   );
 }
 
+/** A number within its range; anything else is not taken. */
+export function NumberField(field: {
+  id: string;
+  label: string;
+  min: number;
+  max?: number;
+  step?: number | "any";
+  value: number;
+  onChange: (value: number) => void;
+  disabled?: boolean;
+}) {
+  const { id, label, min, max, step = 1, value, onChange, disabled = false } = field;
+  const change = (input: HTMLInputElement) => {
+    if (input.value !== "" && input.validity.valid) onChange(input.valueAsNumber);
+    else input.value = String(value);
+  };
+  return (
+    <label class="field">
+      {label}
+      <input
+        id={id}
+        type="number"
+        min={min}
+        max={max}
+        step={step}
+        value={value}
+        disabled={disabled}
+        onChange={(event) => change(event.currentTarget)}
+      />
+    </label>
+  );
+}
+
 /** A dialog in front of the page; Escape closes it and gives the focus back. */
 export function Panel({ title, children }: { title: string; children: ComponentChildren }) {
   const place = useRef<HTMLDialogElement>(null);

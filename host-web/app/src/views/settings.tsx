@@ -7,10 +7,10 @@ import { forgetAnswers, showFailure } from "../engine.js";
 import { activity, set, settings, type Theme } from "../state.js";
 import type { Settings } from "../store.js";
 import { BridgeSection } from "./bridge.js";
-import { Choice, Panel } from "./parts.js";
+import { Choice, NumberField, Panel } from "./parts.js";
 
-/** A number within its range; anything else is not taken. */
-function NumberField(field: {
+/** A number that says how tokens are chosen. */
+function SamplingField(field: {
   name: "temperature" | "topP" | "topK" | "minP" | "repeatPenalty";
   label: string;
   min?: number;
@@ -18,23 +18,16 @@ function NumberField(field: {
   isWhole?: boolean;
 }) {
   const { name, label, min = 0, max, isWhole = false } = field;
-  const change = (input: HTMLInputElement) => {
-    if (input.value !== "" && input.validity.valid) set({ [name]: input.valueAsNumber });
-    else input.value = String(settings.value[name]);
-  };
   return (
-    <label class="field">
-      {label}
-      <input
-        id={name}
-        type="number"
-        min={min}
-        max={max}
-        step={isWhole ? 1 : "any"}
-        value={settings.value[name]}
-        onChange={(event) => change(event.currentTarget)}
-      />
-    </label>
+    <NumberField
+      id={name}
+      label={label}
+      min={min}
+      max={max}
+      step={isWhole ? 1 : "any"}
+      value={settings.value[name]}
+      onChange={(value) => set({ [name]: value })}
+    />
   );
 }
 
@@ -112,11 +105,11 @@ export function SettingsPanel() {
       </label>
       <fieldset>
         <legend>How tokens are chosen</legend>
-        <NumberField name="temperature" label="Temperature (0: the most likely)" max={100} />
-        <NumberField name="topP" label="Top-p" max={1} />
-        <NumberField name="topK" label="Top-k (0: all)" max={1_000_000} isWhole />
-        <NumberField name="minP" label="Min-p" max={1} />
-        <NumberField name="repeatPenalty" label="Repetition penalty" min={0.01} max={100} />
+        <SamplingField name="temperature" label="Temperature (0: the most likely)" max={100} />
+        <SamplingField name="topP" label="Top-p" max={1} />
+        <SamplingField name="topK" label="Top-k (0: all)" max={1_000_000} isWhole />
+        <SamplingField name="minP" label="Min-p" max={1} />
+        <SamplingField name="repeatPenalty" label="Repetition penalty" min={0.01} max={100} />
         <label class="field">
           Seed (empty: another one each time)
           <input

@@ -211,8 +211,7 @@ impl ByteSource for StoredSource {
     }
 
     async fn read_into(&self, offset: u64, buffer: Vec<u8>) -> Result<Vec<u8>, SourceError> {
-        let source = self.clone();
-        by_itself(offset, buffer, async move |buffer: &mut [u8]| source.read_at(offset, buffer).await).await
+        by_itself(self.clone(), offset, buffer).await
     }
 }
 

@@ -62,14 +62,11 @@ impl Engine {
         &mut self,
         mailbox: &mut Mailbox<EngineMail>,
     ) -> Result<Option<EngineMail>, GenerateError> {
-        if let Some(work) = self.calibration.choice_wanted.take() {
-            let gone = |_: Gone| GenerateError::EngineGone { actor: "submitter" };
-            match self.links.submitter.ask(MeasureChoice).await.map_err(gone)? {
-                Ok(ns) => {
-                    self.calibration.choices.insert(work, ns);
-                }
-                Err(_) => self.lose(),
+        if self.calibration.choice_wanted.is_some() {
+            if let Some(mail) = mailbox.next().now_or_never() {
+                return Ok(mail);
             }
+            self.measure_choice().await?;
         }
         while self.calibration.is_wanted && self.calibration.spent_us < CALIBRATION_US_MAX {
             if let Some(mail) = mailbox.next().now_or_never() {
@@ -89,6 +86,19 @@ impl Engine {
             }
         }
         Ok(mailbox.next().await)
+    }
+
+    /// Measures what choosing a token takes in the way of the last reply; it is over before anybody would mind.
+    async fn measure_choice(&mut self) -> Result<(), GenerateError> {
+        let Some(work) = self.calibration.choice_wanted.take() else { return Ok(()) };
+        let gone = |_: Gone| GenerateError::EngineGone { actor: "submitter" };
+        match self.links.submitter.ask(MeasureChoice).await.map_err(gone)? {
+            Ok(ns) => {
+                self.calibration.choices.insert(work, ns);
+            }
+            Err(_) => self.lose(),
+        }
+        Ok(())
     }
 
     /// A run that continues what the cache holds; `None` where there is nothing, or no room behind it.

@@ -61,6 +61,7 @@ macro_rules! templates {
 }
 templates! {
     "control" => "shared/control.wgsl",
+    "broken" => "shared/broken.wgsl",
     "zero" => "shared/zero.wgsl",
     "quantise" => "shared/quantise.wgsl",
     "step_words" => "shared/step_words.wgsl",

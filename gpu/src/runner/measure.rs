@@ -7,7 +7,7 @@ use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, MEMORY_TOKENS, NODES_
 use fanlight_messages::plan::BufferOwner;
 use web_time::Instant;
 
-use super::encode::{Batch, Rows, visit};
+use super::encode::{Batch, Recorder, Rows, visit};
 use super::lower::{Lowered, Product};
 use super::step::Search;
 use super::{GpuError, Runner};
@@ -169,31 +169,44 @@ impl Runner {
         wanted: Kernel,
         rows: Option<u64>,
     ) -> Result<(f64, u32), GpuError> {
-        let mut samples = Vec::new();
-        let mut dispatches = 0;
-        for repeats in [1, 1 + REPEATS].repeat(SAMPLES) {
-            self.write_step(base, batch.tokens)?;
-            let start = Instant::now();
-            let report = self.submit(None, |runner, recorder| {
-                let mut failed = Ok(());
-                for op in (0..repeats).flat_map(|_| &runner.body) {
-                    if let (Lowered::Multiply(pages), Some(rows)) = (op, rows)
-                        && pages.first().is_none_or(|page| page.rows != rows)
-                    {
-                        continue;
-                    }
-                    visit(op, batch, &mut |kernel, group, grid| {
-                        if kernel == wanted && failed.is_ok() {
-                            failed = recorder.dispatch(kernel, group, grid);
-                        }
-                    });
+        let only_wanted = |runner: &Self, recorder: &mut Recorder| {
+            let mut failed = Ok(());
+            for op in &runner.body {
+                if let (Lowered::Multiply(pages), Some(rows)) = (op, rows)
+                    && pages.first().is_none_or(|page| page.rows != rows)
+                {
+                    continue;
                 }
-                failed
-            })?;
+                visit(op, batch, &mut |kernel, group, grid| {
+                    if kernel == wanted && failed.is_ok() {
+                        failed = recorder.dispatch(kernel, group, grid);
+                    }
+                });
+            }
+            failed
+        };
+        self.time_alone(base, batch.tokens, SAMPLES, only_wanted).await
+    }
+
+    /// Times what `record` dispatches, with nothing else on the device: the median of so many samples in
+    /// milliseconds, each the difference of many repeats and one, and the dispatches.
+    async fn time_alone(
+        &self,
+        base: u32,
+        live: u32,
+        samples: usize,
+        record: impl Fn(&Self, &mut Recorder) -> Result<(), GpuError>,
+    ) -> Result<(f64, u32), GpuError> {
+        let (mut times, mut dispatches) = (Vec::new(), 0);
+        for repeats in [1, 1 + REPEATS].repeat(samples) {
+            self.write_step(base, live)?;
+            let start = Instant::now();
+            let report = self
+                .submit(None, |runner, recorder| (0..repeats).try_for_each(|_| record(runner, recorder)))?;
             dispatches = report.await?.dispatches / repeats;
-            samples.push(start.elapsed().as_secs_f64() * 1e3);
+            times.push(start.elapsed().as_secs_f64() * 1e3);
         }
-        let differences = samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect();
+        let differences = times.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect();
         Ok((median(differences), dispatches))
     }
 
@@ -211,17 +224,9 @@ impl Runner {
         self.submit(None, |runner, recorder| runner.step.draft(recorder, NODES_MAX, search))?.await?;
         let mut times = [0.0; 2];
         for (time, kernel) in times.iter_mut().zip([Kernel::Scan, Kernel::Draft]) {
-            let mut samples = Vec::new();
-            for repeats in [1, 1 + REPEATS].repeat(SAMPLES) {
-                self.write_step(base, 1)?;
-                let start = Instant::now();
-                let report = self.submit(None, |runner, recorder| {
-                    (0..repeats).try_for_each(|_| runner.step.draft_part(recorder, kernel, search))
-                })?;
-                report.await?;
-                samples.push(start.elapsed().as_secs_f64() * 1e3);
-            }
-            *time = median(samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect());
+            let part =
+                |runner: &Self, recorder: &mut Recorder| runner.step.draft_part(recorder, kernel, search);
+            (*time, _) = self.time_alone(base, 1, SAMPLES, part).await?;
         }
         Ok((times[0], times[1]))
     }
@@ -231,19 +236,11 @@ impl Runner {
     pub async fn time_choice(&mut self) -> Result<u64, GpuError> {
         self.flush()?;
         let base = self.committed.get().min(self.plan.request.context_len.saturating_sub(1));
-        let mut samples = Vec::new();
-        for repeats in [1, 1 + REPEATS].repeat(CHOICE_SAMPLES) {
-            self.write_step(base, 1)?;
-            let start = Instant::now();
-            let report = self.submit(None, |runner, recorder| {
-                (0..repeats).try_for_each(|_| runner.step.choose(recorder, accept::Form::Plain, 1))
-            })?;
-            report.await?;
-            samples.push(start.elapsed().as_secs_f64() * 1e9);
-        }
-        let times = samples.chunks(2).map(|pair| (pair[1] - pair[0]) / f64::from(REPEATS)).collect();
+        let choose =
+            |runner: &Self, recorder: &mut Recorder| runner.step.choose(recorder, accept::Form::Plain, 1);
+        let (ms, _) = self.time_alone(base, 1, CHOICE_SAMPLES, choose).await?;
         // The device may have gone to sleep between two of them: a short time can come out below nothing.
-        Ok(median(times).max(0.0) as u64)
+        Ok((ms * 1e6).max(0.0) as u64)
     }
 
     /// A control block at `base` with `live` rows, running.

@@ -43,7 +43,7 @@ impl Variant {
         let function = if self.gelu { "gelu" } else { "silu" };
         render(
             format!("activate {function} {}", self.layout.blocks * 32),
-            &["control", "activate", "quantise"],
+            &["control", "activate", "broken", "quantise"],
             context! { keeps_values => self.keeps_values, function },
             format::slab_constants(self.layout),
         )

@@ -87,7 +87,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     mark(t, group.y, tile, tile_end);
     for (var i = tile + t; i < tile_end; i += 256u) {
       var x = logits[row + i];
-      broken = broken || is_broken(x);
+      broken = broken || is_broken(vec4<f32>(x));
       if (params.hash == 1u) { hash = hash + mix(i, bitcast<u32>(x)); }
       let found = atomicLoad(&marks[i - tile]);
       if (found != 0u) {

@@ -26,7 +26,7 @@ pub struct Params {
 pub(super) fn shader() -> Result<Shader, RenderError> {
     render(
         "adjust".into(),
-        &["control", "step_words", "sampling_words", "largest", "mix", "last_position", "adjust"],
+        &["control", "step_words", "sampling_words", "broken", "largest", "mix", "last_position", "adjust"],
         context! { tile => TILE, ..merge_maps([sampling_words(), step_words()]) },
         Vec::new(),
     )

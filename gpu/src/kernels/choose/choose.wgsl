@@ -23,7 +23,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   var broken = false;
   for (var i = start + t; i < end; i += 256u) {
     let x = logits[row + i];
-    broken = broken || is_broken(x);
+    broken = broken || is_broken(vec4<f32>(x));
     if (x > value || id == 0xffffffffu) { value = x; id = i; }
     if (params.hash == 1u) { hash = hash + mix(i, bitcast<u32>(x)); }
   }

@@ -28,7 +28,7 @@ pub fn grid(len: u32, rows: u32) -> [u32; 3] {
 }
 
 pub(super) fn shader() -> Result<Shader, RenderError> {
-    render("choose".into(), &["control", "largest", "mix", "choose"], context! {}, Vec::new())
+    render("choose".into(), &["control", "broken", "largest", "mix", "choose"], context! {}, Vec::new())
 }
 
 /// What the kernel leaves of a row, four words a slice: other kernels that choose are compared with it.

@@ -44,7 +44,7 @@ impl Variant {
         let form = if self.tree { attention::Form::Tree } else { attention::Form::Split };
         render(
             format!("fold {} {}", form.name(), self.layout.blocks * 32),
-            &["control", "zero", "fold", "quantise"],
+            &["control", "zero", "fold", "broken", "quantise"],
             context! { keeps_values => self.keeps_values, form => form.name() },
             format::slab_constants(self.layout),
         )

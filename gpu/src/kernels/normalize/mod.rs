@@ -44,7 +44,7 @@ impl Variant {
         let len = self.layout.padded_blocks() * 32;
         render(
             format!("normalize {}", self.layout.blocks * 32),
-            &["control", "normalize", "quantise"],
+            &["control", "normalize", "broken", "quantise"],
             context! { keeps_values => self.keeps_values, passes => len.div_ceil(PASS_LEN) },
             format::slab_constants(self.layout),
         )

@@ -31,5 +31,3 @@ fn gather(t: u32, value: f32, id: u32, hash: u32) {
     workgroupBarrier();
   }
 }
-
-fn is_broken(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) == 0x7f800000u; }

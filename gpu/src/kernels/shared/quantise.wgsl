@@ -10,10 +10,6 @@ const TINY = 1e-30;
 var<workgroup> quarter_max: array<f32, GROUP>;
 var<workgroup> quarter_sum: array<i32, GROUP>;
 
-fn is_broken(v: vec4<f32>) -> bool {
-  return any((bitcast<vec4<u32>>(v) & vec4<u32>(0x7f800000u)) == vec4<u32>(0x7f800000u));
-}
-
 fn pack_codes(q: vec4<i32>) -> u32 {
   let b = bitcast<vec4<u32>>(q) & vec4<u32>(0xffu);
   return b.x | (b.y << 8u) | (b.z << 16u) | (b.w << 24u);

@@ -88,7 +88,7 @@ impl Engine {
         Ok(mailbox.next().await)
     }
 
-    /// Measures what choosing a token takes in the way of the last reply; it is over before anybody would mind.
+    /// Measures what choosing a token takes in the way of the last reply: a few milliseconds, seldom.
     async fn measure_choice(&mut self) -> Result<(), GenerateError> {
         let Some(work) = self.calibration.choice_wanted.take() else { return Ok(()) };
         let gone = |_: Gone| GenerateError::EngineGone { actor: "submitter" };

@@ -273,8 +273,9 @@ fn short_replies_of_a_session_are_near_the_best_fixed_width() {
             worst = if of > worst.0 { (of, format!("{}, {name}", curve.name)) } else { worst };
         }
     }
-    println!("mean {:.3}, worst {worst:.3?}", mean(all.into_iter()));
-    assert!(worst.0 <= 1.10, "{worst:.3?}");
+    let mean = mean(all.into_iter());
+    println!("mean {mean:.3}, worst {worst:.3?}");
+    assert!(mean <= 1.027 && worst.0 <= 1.10, "mean {mean:.3}, worst {worst:.3?}");
 }
 
 /// A short reply may lose part of what the one before it gained, so it alone may be slower than the law of

@@ -23,6 +23,7 @@ mod reply;
 mod run;
 mod shell;
 mod telling;
+mod text;
 mod timing;
 
 use std::rc::Rc;

@@ -10,6 +10,7 @@ use fanlight_messages::TensorType;
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::SourceError;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::reply::ReplyPart;
 use fanlight_tests::synth::{Architecture, tiny};
 
 /// A file in memory.
@@ -50,9 +51,9 @@ async fn reply(handle: &EngineHandle, device: &GpuBackend, width: Width, losses:
     while let Some(event) = generation.events.next().await {
         match event {
             GenerationEvent::Prefilled { .. } | GenerationEvent::Advanced { .. } => {}
-            GenerationEvent::Tokens { ids, text } => {
+            GenerationEvent::Tokens { ids, parts } => {
                 heard.ids.extend(ids);
-                heard.text += &text;
+                heard.text += &ReplyPart::content_of(&parts);
                 events += 1;
                 if losses.contains(&events) {
                     device.device().destroy();
@@ -63,7 +64,7 @@ async fn reply(handle: &EngineHandle, device: &GpuBackend, width: Width, losses:
                 heard.resumes += 1;
             }
             GenerationEvent::Finished(finished) => {
-                heard.text += &finished.text;
+                heard.text += &ReplyPart::content_of(&finished.parts);
                 heard.hash = finished.logits_hash;
             }
             GenerationEvent::Failed(error) => panic!("{error}"),

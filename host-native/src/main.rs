@@ -9,11 +9,13 @@ mod memory;
 mod observe;
 mod options;
 mod replay;
+mod reply;
 mod report;
 mod run;
 mod sampling;
 mod stop;
 mod suite;
+mod terminal;
 mod verify;
 
 use std::process::ExitCode;
@@ -42,7 +44,7 @@ fn main() -> ExitCode {
             if options.command.is_json() {
                 report::print_json(&report::error_line(&error));
             }
-            eprintln!("fanlight: {error:#}");
+            eprintln!("fanlight: {}", terminal::plain(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

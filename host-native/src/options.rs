@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
+use fanlight_messages::reply::Think;
 
 use crate::files::Reads;
 
@@ -107,9 +108,13 @@ pub struct RunOptions {
     /// End the reply before this text; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
-    /// Whether a model that can think before it answers does so.
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
-    pub think: Switch,
+    /// Whether a model that can think before it answers does so; template leaves it to the model's chat
+    /// template.
+    #[arg(long, value_enum, default_value_t = ThinkSwitch::Off)]
+    pub think: ThinkSwitch,
+    /// Show what the model thinks before it answers, on the standard error output.
+    #[arg(long)]
+    pub show_thinking: bool,
     /// Print what telemetry keeps, one JSON object per line on the standard error output, while the reply
     /// goes on and when it ends.
     #[arg(long)]
@@ -355,13 +360,25 @@ impl From<Kv> for KvFormat {
     }
 }
 
-/// On or off.
+/// Whether to think, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Switch {
-    /// Yes.
+pub enum ThinkSwitch {
+    /// Think before answering.
     On,
-    /// No.
+    /// Answer at once.
     Off,
+    /// As the chat template does when nothing is said.
+    Template,
+}
+
+impl From<ThinkSwitch> for Think {
+    fn from(switch: ThinkSwitch) -> Self {
+        match switch {
+            ThinkSwitch::On => Self::On,
+            ThinkSwitch::Off => Self::Off,
+            ThinkSwitch::Template => Self::Template,
+        }
+    }
 }
 
 // The help text above names the default.

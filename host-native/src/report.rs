@@ -8,6 +8,7 @@ use fanlight_messages::device::{AdapterFacts, Quarantined};
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::engine::{DraftStats, FinishReason, ModelLoaded, ReplyFinished};
 use fanlight_messages::protocol::memory::StoreFault;
+use fanlight_messages::reply::ReplyPart;
 
 /// Prints a line of JSON; false when nobody reads any more.
 pub fn print_json(value: &Value) -> bool {
@@ -111,7 +112,7 @@ fn finish_name(reason: FinishReason) -> &'static str {
 pub fn finished_line(
     prompt_ids: &[u32],
     output_ids: &[u32],
-    text: &str,
+    parts: &[ReplyPart],
     finished: &ReplyFinished,
     loaded: &ModelLoaded,
 ) -> Value {
@@ -120,7 +121,8 @@ pub fn finished_line(
         "finish": finish_name(finished.reason),
         "prompt_ids": prompt_ids,
         "output_ids": output_ids,
-        "text": text,
+        "text": ReplyPart::content_of(parts),
+        "reasoning": ReplyPart::reasoning_of(parts),
         "logits_hash": finished.logits_hash.map(|hash| format!("{hash:08x}")),
         "stats": {
             "prefill_tokens": stats.prefill_tokens,

@@ -5,24 +5,24 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use futures::future::{Either, select};
-use futures::pin_mut;
 
 use fanlight_actors::costs::Recalled;
-use fanlight_actors::engine::{EngineHandle, Generation, start_engine_with};
+use fanlight_actors::engine::start_engine_with;
 use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
+use fanlight_messages::reply::Think;
 use fanlight_messages::sampling::Sampling;
 
 use crate::cache::CacheFolder;
 use crate::files::open_model;
-use crate::load::{PassBar, with_progress};
+use crate::load::with_progress;
 use crate::memory::MemoryFile;
 use crate::observe::Observer;
-use crate::options::{RunOptions, Switch};
+use crate::options::RunOptions;
+use crate::reply::{Look, Printer, stream_reply};
 use crate::report;
 use crate::stop::{INTERRUPTED, Interrupts};
 
@@ -71,10 +71,13 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let generation = handle.generate(request).await?;
         report::memory_fault(&generation.started.memory_fault);
         let mut observer = Observer::new(options.observe);
-        let look =
-            Look { is_json: options.json, seed: sampling.is_drawn().then_some(sampling.options().seed) };
-        let streaming = stream_reply(generation, &handle, &loaded, &mut interrupts, look, &mut observer);
-        let outcome = streaming.await;
+        let look = Look {
+            is_json: options.json,
+            shows_thinking: options.show_thinking,
+            seed: sampling.is_drawn().then_some(sampling.options().seed),
+        };
+        let printer = Printer::new(look, &loaded);
+        let outcome = stream_reply(generation, &handle, printer, &mut interrupts, &mut observer).await;
         observer.look(&handle, true).await?;
         if let Some(cache) = &cache
             && let Err(error) = handle.keep_costs(cache, &loaded).await
@@ -90,7 +93,7 @@ fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, is_software: b
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
-        chat_prompt(&options.prompt, options.think == Switch::On)
+        chat_prompt(&options.prompt, options.think.into())
     };
     Generate {
         window_steps: options.window.0,
@@ -105,109 +108,9 @@ fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, is_software: b
 }
 
 /// A conversation of one message.
-pub fn chat_prompt(message: &str, think: bool) -> Prompt {
+pub fn chat_prompt(message: &str, think: Think) -> Prompt {
     let turns = vec![ChatTurn { role: ChatRole::User, content: message.to_owned() }];
     Prompt::Chat { turns, think, now: utc_now() }
-}
-
-/// How a reply is printed.
-#[derive(Debug, Clone, Copy)]
-struct Look {
-    is_json: bool,
-    /// With which another run would draw the same tokens.
-    seed: Option<u64>,
-}
-
-/// Prints a reply as it comes.
-async fn stream_reply(
-    mut generation: Generation,
-    handle: &EngineHandle,
-    loaded: &ModelLoaded,
-    interrupts: &mut Interrupts,
-    look: Look,
-    observer: &mut Observer,
-) -> Result<ExitCode> {
-    let is_json = look.is_json;
-    let (mut ids, mut text) = (Vec::new(), String::new());
-    let mut was_interrupted = false;
-    let mut pass = PassBar::default();
-    loop {
-        let event = generation.events.next();
-        let interrupted = interrupts.next();
-        pin_mut!(event, interrupted);
-        let event = match select(event, interrupted).await {
-            Either::Left((event, _)) => event.context("the engine ended in the middle of the reply")?,
-            Either::Right(_) => {
-                was_interrupted = true;
-                handle.cancel().await?;
-                continue;
-            }
-        };
-        observer.look(handle, false).await?;
-        let is_read = match event {
-            GenerationEvent::Prefilled { done, total } if is_json => {
-                report::print_json(&serde_json::json!({ "prefilled": done, "of": total }))
-            }
-            GenerationEvent::Prefilled { .. } => true,
-            GenerationEvent::Advanced { done, total } if is_json => {
-                report::print_json(&serde_json::json!({ "pass": done, "of": total }))
-            }
-            GenerationEvent::Advanced { done, total } => {
-                pass.show(done, total);
-                true
-            }
-            GenerationEvent::Tokens { ids: new, text: more } => {
-                pass.clear();
-                text.push_str(&more);
-                let is_read = if is_json {
-                    report::print_json(&serde_json::json!({ "text": more, "ids": new }))
-                } else {
-                    report::print_text(&more)
-                };
-                ids.extend(new);
-                is_read
-            }
-            GenerationEvent::Resumed { same_adapter, adapter } => {
-                let note = if same_adapter { "" } else { "; on another adapter the text may differ" };
-                eprintln!("fanlight: the gpu was lost and is back: {}{note}", report::adapter_text(&adapter));
-                true
-            }
-            GenerationEvent::Finished(finished) => {
-                pass.clear();
-                text.push_str(&finished.text);
-                print_end(&generation.started, &finished, (&ids, &text), loaded, look);
-                return Ok(if was_interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS });
-            }
-            GenerationEvent::Failed(error) => return Err(error.into()),
-        };
-        if !is_read {
-            // The reader of the pipe has left: so does the reply.
-            handle.cancel().await?;
-        }
-    }
-}
-
-/// The end of a reply of `ids` and `text`.
-fn print_end(
-    started: &GenerationStarted,
-    finished: &ReplyFinished,
-    (ids, text): (&[u32], &str),
-    loaded: &ModelLoaded,
-    Look { is_json, seed }: Look,
-) {
-    report::memory_fault(&finished.memory_fault);
-    report::quarantined(&finished.quarantined);
-    if is_json {
-        let mut line = report::finished_line(&started.prompt_ids, ids, text, finished, loaded);
-        line["seed"] = seed.into();
-        line["memory_tokens"] = started.memory_tokens.into();
-        report::print_json(&line);
-    } else {
-        report::print_text(&finished.text);
-        report::print_text("\n");
-        let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
-        eprintln!("{}{seed}", report::speed_line(finished, started.reused_tokens, loaded));
-    }
 }
 
 /// The time for templates that print a date, in UTC: the standard library knows no time zone.

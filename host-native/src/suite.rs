@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use fanlight_actors::engine::EngineHandle;
 use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::reply::Think;
 
 use crate::options::{BenchOptions, Way, Window};
 use crate::report::{print_json, print_text};
@@ -135,7 +136,7 @@ async fn reply(
         windows_in_flight: way.in_flight,
         width: way.width,
         hash_logits: options.hash,
-        ..Generate::new(chat_prompt(&prompt.message, false), options.token_limit)
+        ..Generate::new(chat_prompt(&prompt.message, Think::Off), options.token_limit)
     };
     let mut generation = handle.generate(request).await.with_context(|| prompt.id.clone())?;
     let mut ids = Vec::new();

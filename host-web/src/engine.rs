@@ -137,7 +137,7 @@ impl Engine {
     pub async fn tokenize(&self, request: Ts<TokenizeRequest>) -> Result<Vec<u32>, Failure> {
         let request = request.to_rust().map_err(|error| Failure::request(&error))?;
         let input = match request {
-            TokenizeRequest::Chat { turns, think } => TokenizeInput::Prompt(chat_prompt(turns, think)),
+            TokenizeRequest::Chat { turns, think } => TokenizeInput::Prompt(chat_prompt(turns, think.into())),
             TokenizeRequest::Plain { text, parse_special, add_begin } => {
                 TokenizeInput::Text { text, recognise_control: parse_special, add_begin }
             }
@@ -245,7 +245,9 @@ impl Engine {
             let event = match event {
                 GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
-                GenerationEvent::Tokens { ids, text } => ReplyEvent::Tokens { ids, text },
+                GenerationEvent::Tokens { ids, parts } => {
+                    ReplyEvent::Tokens { ids, parts: parts.iter().map(Into::into).collect() }
+                }
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
                 GenerationEvent::Finished(mut finished) => {
                     self.notes.fault(finished.memory_fault.take());
@@ -390,7 +392,7 @@ impl Engine {
                 let ids = self.handle.tokenize(input).await;
                 Prompt::Ids(ids.map_err(|error| self.failed(error.into()))?)
             }
-            PromptText::Chat { turns, think } => chat_prompt(turns, think),
+            PromptText::Chat { turns, think } => chat_prompt(turns, think.into()),
         };
         let plain = Generate::new(prompt, request.token_limit);
         Ok(Generate {

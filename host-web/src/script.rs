@@ -13,12 +13,13 @@ use wasm_bindgen_futures::JsFuture;
 
 use fanlight_actors::kit::Latch;
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::reply::Think;
 
 use crate::error::{Failure, FailureKind, text_of};
 use crate::wire::{Progress, Speaker, Turn};
 
 /// A conversation as a prompt.
-pub(crate) fn chat_prompt(turns: Vec<Turn>, think: bool) -> Prompt {
+pub(crate) fn chat_prompt(turns: Vec<Turn>, think: Think) -> Prompt {
     let turn = |turn: Turn| ChatTurn {
         role: match turn.role {
             Speaker::System => ChatRole::System,

@@ -8,6 +8,7 @@ use fanlight_actors::gpu_backend::Scope;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
+use fanlight_messages::reply::{ReplyPart, Think};
 use fanlight_messages::sampling::{Sampling, SamplingError, SamplingOptions};
 
 /// The machine that computes.
@@ -96,10 +97,10 @@ pub enum PromptText {
     Chat {
         /// Its messages.
         turns: Vec<Turn>,
-        /// Whether a model that can think before it answers may do so.
+        /// Whether a model that can think before it answers is asked to; absent for `off`.
         #[serde(default)]
         #[tsify(optional)]
-        think: bool,
+        think: ThinkMode,
     },
     /// Text as it is.
     Plain {
@@ -112,6 +113,29 @@ pub enum PromptText {
     },
 }
 
+/// Whether a model that can think before it answers is asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Tsify)]
+#[serde(rename_all = "lowercase")]
+pub enum ThinkMode {
+    /// It answers at once.
+    #[default]
+    Off,
+    /// It thinks first.
+    On,
+    /// As its chat template does when nothing is said.
+    Template,
+}
+
+impl From<ThinkMode> for Think {
+    fn from(mode: ThinkMode) -> Self {
+        match mode {
+            ThinkMode::Off => Self::Off,
+            ThinkMode::On => Self::On,
+            ThinkMode::Template => Self::Template,
+        }
+    }
+}
+
 /// What is turned into ids.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Tsify)]
 #[serde(tag = "form", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -120,10 +144,10 @@ pub enum TokenizeRequest {
     Chat {
         /// Its messages.
         turns: Vec<Turn>,
-        /// Whether a model that can think before it answers may do so.
+        /// Whether a model that can think before it answers is asked to; absent for `off`.
         #[serde(default)]
         #[tsify(optional)]
-        think: bool,
+        think: ThinkMode,
     },
     /// Text by itself.
     Plain {
@@ -257,6 +281,31 @@ pub enum WarningCode {
     NotRemembered,
 }
 
+/// A stretch of a reply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Part {
+    /// What the model thought before it answered.
+    Reasoning {
+        /// The text.
+        text: String,
+    },
+    /// What it answers.
+    Content {
+        /// The text.
+        text: String,
+    },
+}
+
+impl From<&ReplyPart> for Part {
+    fn from(part: &ReplyPart) -> Self {
+        match part.clone() {
+            ReplyPart::Reasoning(text) => Self::Reasoning { text },
+            ReplyPart::Content(text) => Self::Content { text },
+        }
+    }
+}
+
 /// What happens while a reply is generated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
@@ -299,8 +348,8 @@ pub enum ReplyEvent {
     Tokens {
         /// New ids.
         ids: Vec<u32>,
-        /// New text.
-        text: String,
+        /// New text, by what it is for.
+        parts: Vec<Part>,
     },
     /// The GPU was lost and is back; the reply goes on.
     Resumed {
@@ -338,7 +387,7 @@ pub struct ReplyEnd {
     /// Why.
     pub reason: EndReason,
     /// Text that was held back until the end.
-    pub text: String,
+    pub parts: Vec<Part>,
     /// Tokens of the reply.
     pub tokens: u32,
     /// Prompt tokens that were in the cache already.
@@ -367,7 +416,7 @@ impl ReplyEnd {
             finished.stats;
         Self {
             reason: finished.reason.into(),
-            text: finished.text.clone(),
+            parts: finished.parts.iter().map(Into::into).collect(),
             tokens: finished.tokens,
             reused_tokens,
             prefill_tokens,

@@ -12,6 +12,7 @@ pub mod limits;
 pub mod plan;
 pub mod program;
 pub mod protocol;
+pub mod reply;
 pub mod sampling;
 pub mod tensor_type;
 pub mod wire;

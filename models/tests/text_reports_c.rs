@@ -2,12 +2,13 @@
 
 mod text_helpers;
 
+use fanlight_messages::reply::{ReplyPart, Think};
 use fanlight_models::gguf::MetadataValue;
 use fanlight_models::text::template::{
     Adjustment, ChatMessage, ChatOptions, ChatTemplate, PROMPT_BYTES_MAX, Role, TEMPLATE_BYTES_MAX,
     TemplateError, ToolCall,
 };
-use fanlight_models::text::{ReasoningSplitter, ReplyPart, TextPosition, Tokenizer};
+use fanlight_models::text::{ReasoningSplitter, TextPosition, Tokenizer};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use text_helpers::*;
@@ -309,9 +310,9 @@ fn c13_whether_a_reply_starts_in_reasoning_is_read_off_the_prompt() {
         let options = ChatOptions { think, add_generation_prompt, ..options() };
         template.render(&user("say <think>"), &options).unwrap().open_reasoning()
     };
-    assert_eq!(open(true, true), Some("</think>"));
-    assert_eq!(open(false, true), None);
-    assert_eq!(open(true, false), None, "the text of the user opens nothing");
+    assert_eq!(open(Think::On, true), Some("</think>"));
+    assert_eq!(open(Think::Off, true), None);
+    assert_eq!(open(Think::On, false), None, "the text of the user opens nothing");
     let text = |a: &str, b: &str| (a.to_owned(), b.to_owned());
     for step in 1..9 {
         assert_eq!(split(None, "Hi", step), text("", "Hi"));

@@ -14,6 +14,7 @@ use fanlight_actors::kit::World;
 use fanlight_messages::draft::{NODES_MAX, Width, WidthPolicy};
 use fanlight_messages::protocol::engine::{ChatRole, ChatTurn, Generate, Load, Prompt, WallTime};
 use fanlight_messages::protocol::memory::MemoryScope;
+use fanlight_messages::reply::Think;
 use fanlight_messages::sampling::{Sampling, SamplingOptions};
 use fanlight_tests::goldens;
 use fanlight_tests::workload::{Workload, WorkloadPrompt};
@@ -48,7 +49,7 @@ fn drawn() -> Rc<Sampling> {
 
 fn request(prompt: &WorkloadPrompt, sampling: &Rc<Sampling>, tokens: u32) -> Generate {
     let turn = ChatTurn { role: ChatRole::User, content: prompt.message.clone() };
-    let prompt = Prompt::Chat { turns: vec![turn], think: false, now: NOW };
+    let prompt = Prompt::Chat { turns: vec![turn], think: Think::Off, now: NOW };
     Generate { hash_logits: true, sampling: sampling.clone(), ..Generate::new(prompt, tokens) }
 }
 

@@ -21,6 +21,7 @@ use fanlight_messages::sampling::ChoiceWork;
 
 use super::prompt::PreparedReply;
 use super::shell::{Engine, EngineMail};
+use super::text::Continues;
 use crate::kit::{Gone, Mailbox};
 
 /// Windows of a measurement: the first may find a device that had gone to sleep, and of the next two the
@@ -116,6 +117,7 @@ impl Engine {
                 base,
                 setup: RequestSetup { context_len, token_limit, ..RequestSetup::default() },
                 chunk_tokens: model.quarantine.chunk_tokens(model.batch_tokens),
+                continues: Continues::Plain,
                 memory_key: model.memory_key(),
             }
         })

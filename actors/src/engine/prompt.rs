@@ -11,11 +11,13 @@ use fanlight_messages::protocol::engine::{
     ChatRole, ChatTurn, Detokenize, Generate, Prompt, Tokenize, TokenizeInput, WallTime,
 };
 use fanlight_messages::protocol::memory::MemoryKey;
+use fanlight_messages::reply::Think;
 use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
 use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, TextPosition, Tokenizer};
 
 use super::journal::Journal;
 use super::load::LoadedModel;
+use super::text::Continues;
 
 /// A reply that is ready to run.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub(super) struct PreparedReply {
     pub base: usize,
     pub setup: RequestSetup,
     pub chunk_tokens: u32,
+    /// What its text begins as.
+    pub continues: Continues,
     /// Whose ids they are.
     pub memory_key: MemoryKey,
 }
@@ -71,7 +75,7 @@ pub(super) fn prepare(
         return Err(GenerateError::Option { option: "prompt chunk", wanted: chunk_tokens, allowed });
     }
     let chunk_tokens = model.quarantine.chunk_tokens(chunk_tokens);
-    let prompt: Rc<[u32]> = prompt_ids(&request.prompt, model)?;
+    let (prompt, continues) = read_prompt(&request.prompt, model)?;
     if prompt.is_empty() {
         return Err(GenerateError::EmptyPrompt);
     }
@@ -90,26 +94,30 @@ pub(super) fn prepare(
         ..RequestSetup::default()
     };
     let memory_key = model.memory_key();
-    Ok(PreparedReply { tokenizer: model.tokenizer.clone(), prompt, base, setup, chunk_tokens, memory_key })
+    let tokenizer = model.tokenizer.clone();
+    Ok(PreparedReply { tokenizer, prompt, base, setup, chunk_tokens, continues, memory_key })
 }
 
-fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, GenerateError> {
+/// The ids of a prompt, and what the text of a reply to it begins as.
+fn read_prompt(prompt: &Prompt, model: &LoadedModel) -> Result<(Rc<[u32]>, Continues), GenerateError> {
     match prompt {
         Prompt::Raw(text) => {
             check_length(text)?;
-            Ok(model.tokenizer.encode_prompt(text, Special::Recognise).into())
+            Ok((model.tokenizer.encode_prompt(text, Special::Recognise).into(), Continues::Plain))
         }
         Prompt::Chat { turns, think, now } => {
             turns.iter().try_for_each(|turn| check_length(&turn.content))?;
-            chat_ids(turns, *think, *now, model).map(Into::into)
+            render_chat(turns, *think, *now, model)
         }
-        Prompt::Ids(ids) => {
-            let max = model.vocabulary_len.saturating_sub(1);
-            match (0u64..).zip(ids.iter()).find(|(_, id)| **id > max) {
-                Some((position, id)) => Err(GenerateError::TokenId { id: *id, position, max }),
-                None => Ok(ids.clone()),
-            }
-        }
+        Prompt::Ids(ids) => Ok((check_ids(ids, model)?, Continues::Plain)),
+    }
+}
+
+fn check_ids(ids: &Rc<[u32]>, model: &LoadedModel) -> Result<Rc<[u32]>, GenerateError> {
+    let max = model.vocabulary_len.saturating_sub(1);
+    match (0u64..).zip(ids.iter()).find(|(_, id)| **id > max) {
+        Some((position, id)) => Err(GenerateError::TokenId { id: *id, position, max }),
+        None => Ok(ids.clone()),
     }
 }
 
@@ -117,7 +125,7 @@ fn prompt_ids(prompt: &Prompt, model: &LoadedModel) -> Result<Rc<[u32]>, Generat
 pub(super) fn tokenize(request: &Tokenize, model: Option<&LoadedModel>) -> Result<Rc<[u32]>, GenerateError> {
     let model = model.ok_or(GenerateError::NoModel)?;
     match &request.input {
-        TokenizeInput::Prompt(prompt) => prompt_ids(prompt, model),
+        TokenizeInput::Prompt(prompt) => Ok(read_prompt(prompt, model)?.0),
         TokenizeInput::Text { text, recognise_control, add_begin } => {
             check_length(text)?;
             let special = if *recognise_control { Special::Recognise } else { Special::Ignore };
@@ -132,7 +140,7 @@ pub(super) fn tokenize(request: &Tokenize, model: Option<&LoadedModel>) -> Resul
 /// The text of ids, each of which the model must have.
 pub(super) fn detokenize(request: &Detokenize, model: Option<&LoadedModel>) -> Result<String, GenerateError> {
     let model = model.ok_or(GenerateError::NoModel)?;
-    let ids = prompt_ids(&Prompt::Ids(request.ids.as_slice().into()), model)?;
+    let ids = check_ids(&request.ids.as_slice().into(), model)?;
     Ok(model.tokenizer.decode(&ids, TextPosition::Continuation))
 }
 
@@ -148,12 +156,12 @@ fn check_stops(stops: &[String]) -> Result<(), GenerateError> {
 }
 
 /// Renders a conversation; control ids come only from the template's own text.
-fn chat_ids(
+fn render_chat(
     turns: &[ChatTurn],
-    think: bool,
+    think: Think,
     now: WallTime,
     model: &LoadedModel,
-) -> Result<Vec<u32>, GenerateError> {
+) -> Result<(Rc<[u32]>, Continues), GenerateError> {
     let template_error = |reason: String| GenerateError::Template { reason };
     let template = model.template.as_ref().map_err(|reason| template_error(reason.clone()))?;
     let messages: Vec<ChatMessage> = turns
@@ -171,7 +179,8 @@ fn chat_ids(
     let now = LocalTime { year, month, day, hour, minute, second };
     let options = ChatOptions { add_generation_prompt: true, think, tools: None, now };
     let rendered = template.render(&messages, &options).map_err(|error| template_error(error.to_string()))?;
-    Ok(template.prompt_ids(&model.tokenizer, &rendered))
+    let continues = Continues::Conversation { open_reasoning: rendered.open_reasoning() };
+    Ok((template.prompt_ids(&model.tokenizer, &rendered).into(), continues))
 }
 
 /// Refuses a message that is longer than any that is served, before it is tokenised.

@@ -7,17 +7,15 @@ use fanlight_messages::device::{RequestSetup, WindowReport};
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent, ReplyFinished, ReplyStats};
 use fanlight_messages::protocol::submitter::RunEvent;
-use fanlight_models::text::{Detokenizer, StopFilter, TextPosition, Tokenizer};
 
 use super::journal::Journal;
 use super::prompt::PreparedReply;
+use super::text::ReplyText;
 
 /// The state of a reply.
 #[derive(Debug)]
 pub(super) struct ReplyCore {
-    tokenizer: Rc<Tokenizer>,
-    detokenizer: Detokenizer,
-    stop: StopFilter,
+    text: ReplyText,
     /// What is evaluated before the reply goes on: the prompt, and after a lost device what was said so far.
     prompt: Rc<[u32]>,
     /// Tokens of the prompt that was asked for.
@@ -38,12 +36,9 @@ pub(super) struct ReplyCore {
 impl ReplyCore {
     /// A reply that ends before any of the `stop` texts.
     pub(super) fn new(prepared: &PreparedReply, stop: &[String]) -> Self {
-        let PreparedReply { tokenizer, prompt, base, setup, .. } = prepared.clone();
-        let detokenizer = Detokenizer::new(&tokenizer, TextPosition::Continuation);
+        let PreparedReply { tokenizer, prompt, base, setup, continues, .. } = prepared.clone();
         Self {
-            tokenizer,
-            detokenizer,
-            stop: StopFilter::new(stop),
+            text: ReplyText::new(tokenizer, continues, stop),
             asked_len: prompt.len(),
             prompt,
             evaluated: base,
@@ -64,7 +59,7 @@ impl ReplyCore {
 
     /// True when a stop text has occurred: nothing that follows belongs to the reply.
     pub(super) fn has_stopped(&self) -> bool {
-        self.stop.has_stopped()
+        self.text.has_stopped()
     }
 
     /// The host wants no more of it. What still arrives is journalled and not shown.
@@ -132,9 +127,9 @@ impl ReplyCore {
         if self.is_cancelled || self.has_stopped() || self.end == Some(EndReason::Poisoned) {
             return None;
         }
-        let (mut ids, mut text) = (Vec::new(), String::new());
+        let (mut ids, mut parts) = (Vec::new(), Vec::new());
         for (id, hash) in report.tokens.iter().zip(&report.hashes) {
-            text += &self.stop.push(&self.detokenizer.push(&self.tokenizer, *id));
+            self.text.push(*id, &mut parts);
             ids.push(*id);
             self.hash = *hash;
             if self.has_stopped() {
@@ -146,7 +141,7 @@ impl ReplyCore {
             self.hash = report.control.hash;
         }
         self.shown.extend(&ids);
-        (!ids.is_empty()).then_some(GenerationEvent::Tokens { ids, text })
+        (!ids.is_empty()).then_some(GenerationEvent::Tokens { ids, parts })
     }
 
     /// What is shown so far.
@@ -180,11 +175,7 @@ impl ReplyCore {
     }
 
     /// The run is over with `result`: the last event.
-    pub(super) fn finish(
-        mut self,
-        result: Result<(), GenerateError>,
-        journal: &mut Journal,
-    ) -> GenerationEvent {
+    pub(super) fn finish(self, result: Result<(), GenerateError>, journal: &mut Journal) -> GenerationEvent {
         if let Err(error) = result {
             journal.clear();
             return GenerationEvent::Failed(error);
@@ -203,13 +194,10 @@ impl ReplyCore {
             }
         };
         let tokens = self.shown_tokens();
-        let held = self.detokenizer.finish();
-        let mut text = self.stop.push(&held);
-        text += &self.stop.finish();
         GenerationEvent::Finished(ReplyFinished {
             reason,
             tokens,
-            text,
+            parts: self.text.finish(),
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,
             memory_fault: None,

@@ -10,6 +10,7 @@ use fanlight_actors::source::{ByteSource, NamedSource};
 use fanlight_messages::TensorType;
 use fanlight_messages::error::{GenerateError, LoadError, SourceError};
 use fanlight_messages::protocol::engine::*;
+use fanlight_messages::reply::ReplyPart;
 use fanlight_tests::gguf::GgufFile;
 use fanlight_tests::synth::{Architecture, tiny};
 
@@ -89,13 +90,13 @@ pub async fn collect(generation: &mut Generation) -> Ended {
             GenerationEvent::Prefilled { .. }
             | GenerationEvent::Advanced { .. }
             | GenerationEvent::Resumed { .. } => {}
-            GenerationEvent::Tokens { ids: new, text: more } => {
+            GenerationEvent::Tokens { ids: new, parts } => {
                 ids.extend(new);
-                text.push_str(&more);
+                text.push_str(&ReplyPart::content_of(&parts));
             }
             GenerationEvent::Finished(finished) => {
                 assert!(generation.events.next().await.is_none(), "nothing follows the last event");
-                text.push_str(&finished.text);
+                text.push_str(&ReplyPart::content_of(&finished.parts));
                 return Ended { ids, text, result: Ok(finished) };
             }
             GenerationEvent::Failed(error) => return Ended { ids, text, result: Err(error) },

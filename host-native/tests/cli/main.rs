@@ -4,6 +4,7 @@ mod memory;
 mod sampling;
 mod speculation;
 mod streaming;
+mod thinking;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
 // A reply as it comes: a stream of events, iterable, or simply its text.
 
 import { FanlightError } from "./errors.js";
-import type { ReplyEnd, ReplyEvent, Warning } from "./protocol.js";
+import type { Part, ReplyEnd, ReplyEvent, Warning } from "./protocol.js";
 
 /** What a reply has taken so far. */
 export interface GenerationStats {
@@ -38,6 +38,8 @@ export type FinishReason = "stop" | "length" | "cancelled";
 /** `seq` counts the events of a reply from 0. */
 export type GenerationEvent = { seq: number } & (
   | { type: "token"; ids: number[] }
+  /** What the model thinks before it answers, to append; not part of the text. */
+  | { type: "reasoning"; delta: string }
   /** Text to append; whole characters only. */
   | { type: "text"; delta: string }
   | { type: "stats"; stats: GenerationStats }
@@ -109,7 +111,7 @@ class Account {
       case "advanced":
         return [{ type: "progress", done: event.done, total: event.total }];
       case "tokens":
-        return this.tokens(event.ids, event.text);
+        return this.tokens(event.ids, event.parts);
       case "warned":
         return [{ type: "warning", warning: { code: event.code, message: event.message } }];
       case "resumed":
@@ -119,7 +121,7 @@ class Account {
     }
   }
 
-  private tokens(ids: number[], text: string): Body[] {
+  private tokens(ids: number[], parts: Part[]): Body[] {
     const { stats } = this;
     const nowMs = performance.now() - this.startedMs;
     if (stats.firstTokenMs === null && ids.length > 0) {
@@ -132,7 +134,7 @@ class Account {
     if (elapsedMs > 0) stats.tokensPerSecond = (1000 * (stats.tokens - this.firstCount)) / elapsedMs;
     const bodies: Body[] = [];
     if (ids.length > 0) bodies.push({ type: "token", ids });
-    if (text !== "") bodies.push({ type: "text", delta: text });
+    bodies.push(...parts.map(bodyOf));
     if (nowMs - this.toldMs >= STATS_EVERY_MS) bodies.push(this.tell());
     return bodies;
   }
@@ -157,9 +159,12 @@ class Account {
     const warnings = end.quarantined.map(
       (message): Body => ({ type: "warning", warning: { code: "quarantined", message } }),
     );
-    const rest: Body[] = end.text === "" ? [] : [{ type: "text", delta: end.text }];
-    return [...rest, ...warnings, { type: "done", reason: end.reason, stats: { ...stats } }];
+    return [...end.parts.map(bodyOf), ...warnings, { type: "done", reason: end.reason, stats: { ...stats } }];
   }
+}
+
+function bodyOf({ kind, text }: Part): Body {
+  return kind === "reasoning" ? { type: "reasoning", delta: text } : { type: "text", delta: text };
 }
 
 function resumed(isSame: boolean): Warning {

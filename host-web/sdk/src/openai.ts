@@ -33,6 +33,13 @@ export interface Usage {
 
 type Ending = "stop" | "length" | null;
 
+/** What a chunk adds; `reasoning_content`, which other servers have too, is what the model thinks. */
+interface Delta {
+  role?: "assistant";
+  content?: string;
+  reasoning_content?: string;
+}
+
 export interface ChatCompletion {
   id: string;
   object: "chat.completion";
@@ -40,7 +47,7 @@ export interface ChatCompletion {
   model: string;
   choices: {
     index: 0;
-    message: { role: "assistant"; content: string; refusal: null };
+    message: { role: "assistant"; content: string; refusal: null; reasoning_content?: string };
     finish_reason: Ending;
     logprobs: null;
   }[];
@@ -54,7 +61,7 @@ export interface ChatCompletionChunk {
   model: string;
   choices: {
     index: 0;
-    delta: { role?: "assistant"; content?: string };
+    delta: Delta;
     finish_reason: Ending;
     logprobs: null;
   }[];
@@ -224,10 +231,13 @@ export class Completions {
   private async whole(generation: Generation): Promise<ChatCompletion> {
     const created = Math.floor(Date.now() / 1000);
     let content = "";
+    let reasoning = "";
     for await (const event of generation) {
       if (event.type === "text") content += event.delta;
+      if (event.type === "reasoning") reasoning += event.delta;
       if (event.type !== "done") continue;
-      const message = { role: "assistant", content, refusal: null } as const;
+      const thoughts = reasoning === "" ? {} : { reasoning_content: reasoning };
+      const message = { role: "assistant", content, refusal: null, ...thoughts } as const;
       const choice = { index: 0, message, finish_reason: endingOf(event.reason), logprobs: null } as const;
       const usage = usageOf(event.stats);
       const model = this.engine.modelName();
@@ -244,18 +254,19 @@ export class Completions {
       created,
       model: this.engine.modelName(),
     } as const;
-    const chunk = (delta: { role?: "assistant"; content?: string }, ending: Ending): ChatCompletionChunk => ({
+    const chunk = (delta: Delta, ending: Ending): ChatCompletionChunk => ({
       ...base,
       choices: [{ index: 0, delta, finish_reason: ending, logprobs: null }],
       ...(withUsage ? { usage: null } : {}),
     });
     let isFirst = true;
     for await (const event of generation) {
-      if (isFirst && (event.type === "text" || event.type === "done")) {
+      if (isFirst && ["text", "reasoning", "done"].includes(event.type)) {
         isFirst = false;
         yield chunk({ role: "assistant", content: "" }, null);
       }
       if (event.type === "text") yield chunk({ content: event.delta }, null);
+      else if (event.type === "reasoning") yield chunk({ reasoning_content: event.delta }, null);
       else if (event.type === "done") {
         yield chunk({}, endingOf(event.reason));
         if (withUsage) yield { ...base, choices: [], usage: usageOf(event.stats) };

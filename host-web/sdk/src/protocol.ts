@@ -29,6 +29,7 @@ export type {
   ModelCard,
   ModelHead,
   ModelInspection,
+  Part,
   Progress,
   ReplyEnd,
   ReplyEvent,

@@ -63,8 +63,8 @@ export interface GenerateOptions extends SamplingOptions {
   frameBudgetMs?: number;
   /** Steps per submission to the GPU: 1, 2 or 4; as measured. Never changes the reply. */
   windowSteps?: number;
-  /** Whether a model that can think before it answers does so. */
-  think?: boolean;
+  /** Whether a model that can think before it answers does so; `template` leaves it to its chat template. */
+  think?: boolean | "template";
   /** Aborts the reply: reading it throws the signal's reason. */
   signal?: AbortSignal;
 }
@@ -128,12 +128,17 @@ function addSampling(request: ReplyRequest, options: SamplingOptions): void {
   }
 }
 
+function thinkOf(think: GenerateOptions["think"]): "on" | "off" | "template" {
+  if (think === "template") return think;
+  return think === true ? "on" : "off";
+}
+
 /** A request for a reply. */
 export function replyRequest(input: PromptInput, options: GenerateOptions): ReplyRequest {
   const { stop, width } = options;
   const request: ReplyRequest = {
     prompt: isChat(input)
-      ? { form: "chat", turns: turnsOf(input), think: options.think ?? false }
+      ? { form: "chat", turns: turnsOf(input), think: thinkOf(options.think) }
       : { form: "plain", text: String(input.prompt), parseSpecial: input.parseSpecial ?? false },
     tokenLimit: whole("maxTokens", options.maxTokens ?? MAX_TOKENS_DEFAULT),
   };

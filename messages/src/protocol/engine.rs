@@ -9,6 +9,7 @@ use crate::device::{AdapterFacts, Quarantined};
 use crate::draft::{DEPTH_MAX, ORDERS, WidthPolicy};
 use crate::error::{GenerateError, LoadError};
 use crate::plan::{BATCH_TOKENS_MAX, Budget, GpuPlan, KvFormat};
+use crate::reply::{ReplyPart, Think};
 use crate::sampling::Sampling;
 
 /// Loads a model in place of the one before. The byte sources travel beside the message.
@@ -167,8 +168,8 @@ pub enum Prompt {
     Chat {
         /// The messages, oldest first.
         turns: Vec<ChatTurn>,
-        /// Whether a model that can think before it answers may do so.
-        think: bool,
+        /// Whether a model that can think before it answers is asked to.
+        think: Think,
         /// The host's time, for templates that print a date.
         now: WallTime,
     },
@@ -333,8 +334,9 @@ pub enum GenerationEvent {
     Tokens {
         /// New token ids.
         ids: Vec<u32>,
-        /// New text: whole characters only, possibly empty.
-        text: String,
+        /// New text by what it is for, in order: whole characters only, possibly none. What is said in answer
+        /// to a prompt that is no conversation is content.
+        parts: Vec<ReplyPart>,
     },
     /// The device was lost and is back; the reply goes on where it was.
     Resumed {
@@ -368,8 +370,8 @@ pub struct ReplyFinished {
     pub reason: FinishReason,
     /// Tokens of the reply.
     pub tokens: u32,
-    /// Text held back until the end: an unfinished character, replaced.
-    pub text: String,
+    /// Text held back until the end: an unfinished character, replaced, or the beginning of a stop text.
+    pub parts: Vec<ReplyPart>,
     /// The hash of the logits that chose each token, when it was asked for.
     pub logits_hash: Option<u32>,
     /// What it took.

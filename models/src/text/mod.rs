@@ -19,7 +19,7 @@ mod vocabulary;
 
 pub use detokenizer::{Detokenizer, TextPosition};
 pub use error::{TokenizerError, TokenizerWarning};
-pub use reasoning::{ReasoningSplitter, ReplyPart};
+pub use reasoning::ReasoningSplitter;
 pub use special::SPECIAL_LEN_MAX;
 pub use stop::{STOP_BYTES_MAX, STOPS_MAX, StopFilter};
 pub use tokenizer::{Special, TokenId, Tokenizer, TokenizerHash};

@@ -3,23 +3,22 @@
 //! Where a reply begins is known from the prompt's tail, not from the template: a template may name the marks
 //! and not use them this time. A mark inside an answer is text.
 
+use fanlight_messages::reply::ReplyPart;
+
 /// Pairs of marks in use, opening and closing.
 const MARKS: [(&str, &str); 3] =
     [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>")];
+
+/// Whether a piece with this text is a mark. Some vocabularies type marks as control pieces, which have no
+/// text otherwise.
+pub(super) fn is_mark(piece: &[u8]) -> bool {
+    MARKS.iter().any(|(open, close)| piece == open.as_bytes() || piece == close.as_bytes())
+}
 
 /// The closing mark that belongs to the opening mark a prompt ends with, if it ends with one.
 pub(super) fn opened_by(prompt: &str) -> Option<&'static str> {
     let tail = prompt.trim_end();
     MARKS.iter().find(|(open, _)| tail.ends_with(open)).map(|&(_, close)| close)
-}
-
-/// A stretch of a reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReplyPart {
-    /// What the model thought.
-    Reasoning(String),
-    /// What it answers.
-    Content(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +45,11 @@ impl ReasoningSplitter {
     pub fn new(open_reasoning: Option<&'static str>) -> Self {
         let state = open_reasoning.map_or(State::Undecided, State::Reasoning);
         Self { state, held: String::new() }
+    }
+
+    /// Whether a mark that comes now may still begin or end reasoning.
+    pub fn awaits_mark(&self) -> bool {
+        matches!(self.state, State::Undecided | State::Reasoning(_))
     }
 
     /// The parts that this text decides, in order, none of them empty.

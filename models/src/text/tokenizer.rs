@@ -19,6 +19,7 @@ use super::endings;
 use super::error::{TokenizerError, TokenizerWarning};
 use super::fields;
 use super::pre_tokenizer::{PreTokenizer, UNNAMED};
+use super::reasoning;
 use super::sentencepiece::{SPACE_MARK, SentencePiece};
 use super::special::{Fragment, SpecialPieces};
 use super::vocabulary::{PieceKind, Spelling, Vocabulary};
@@ -222,6 +223,12 @@ impl Tokenizer {
     /// Whether a piece ends a generation.
     pub fn is_end(&self, id: TokenId) -> bool {
         self.end_ids.binary_search(&id).is_ok()
+    }
+
+    /// The mark of reasoning that a control piece stands for; others with that text are ordinary text.
+    pub fn control_mark(&self, id: TokenId) -> Option<&str> {
+        let is_mark = self.is_control(id) && reasoning::is_mark(self.vocabulary.bytes(id));
+        is_mark.then(|| std::str::from_utf8(self.vocabulary.bytes(id)).ok()).flatten()
     }
 
     /// Number of pieces; ids are below it.

@@ -1,6 +1,7 @@
 //! Helpers of the `text_*` tests: real models' metadata, goldens, and vocabularies made for one report.
 #![allow(dead_code, reason = "each test binary uses some of them")]
 
+use fanlight_messages::reply::Think;
 use fanlight_models::gguf::{HeaderReader, HeaderStep, Metadata, MetadataArray, MetadataValue};
 use fanlight_models::text::Tokenizer;
 use fanlight_models::text::template::{
@@ -159,7 +160,7 @@ impl Fixture {
 /// Options of a plain chat request.
 pub fn options() -> ChatOptions {
     let now = LocalTime { year: 2026, month: 3, day: 7, hour: 9, minute: 5, second: 2 };
-    ChatOptions { add_generation_prompt: true, think: false, tools: None, now }
+    ChatOptions { add_generation_prompt: true, think: Think::Off, tools: None, now }
 }
 
 /// A ChatML vocabulary with control and user-defined pieces, and the ids of those.

@@ -5,6 +5,7 @@
 
 pub mod metadata;
 pub mod random;
+pub mod scripted;
 pub mod shape;
 pub mod stream;
 pub mod tensors;
@@ -12,6 +13,7 @@ pub mod text;
 pub mod tiny;
 pub mod vocabulary;
 
+pub use scripted::{Scripted, Typed};
 pub use shape::{Architecture, RopeRule, Shape};
 pub use tensors::WeightTypes;
 pub use tiny::{TinyModel, tiny};

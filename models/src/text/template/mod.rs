@@ -22,6 +22,7 @@ use super::reasoning;
 use super::tokenizer::{TokenId, Tokenizer};
 use crate::gguf::Metadata;
 use environment::Engine;
+use fanlight_messages::reply::Think;
 use guard::Guard;
 use message::Arguments;
 use minijinja::value::Serde;
@@ -34,8 +35,8 @@ const KEY: &str = "tokenizer.chat_template";
 pub struct ChatOptions {
     /// Whether the prompt ends where the model's next message begins.
     pub add_generation_prompt: bool,
-    /// Whether the model may think before it answers, where its template has that choice.
-    pub think: bool,
+    /// Whether the model is asked to think before it answers, where its template has that choice.
+    pub think: Think,
     /// Function descriptions: a JSON array.
     pub tools: Option<Value>,
     /// The caller's time, for templates that print a date.
@@ -198,13 +199,19 @@ impl ChatTemplate {
         options: &ChatOptions,
     ) -> Result<String, TemplateError> {
         let now = options.now;
+        // Undefined is what templates see when nothing is said.
+        let think = match options.think {
+            Think::Off => minijinja::Value::from(false),
+            Think::On => minijinja::Value::from(true),
+            Think::Template => minijinja::Value::UNDEFINED,
+        };
         let variables = minijinja::context! {
             messages => minijinja::Value::from(Serde(messages)),
             tools => minijinja::Value::from(Serde(tools)),
             documents => (),
             add_generation_prompt => options.add_generation_prompt,
-            enable_thinking => options.think,
-            thinking => options.think,
+            enable_thinking => &think,
+            thinking => &think,
             bos_token => &self.bos_text,
             eos_token => &self.eos_text,
             strftime_now => minijinja::Value::from_function(move |format: String| now.format(&format)),

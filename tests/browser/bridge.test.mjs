@@ -140,7 +140,15 @@ test("a frame in a listed origin serves its page; in a hostile one it serves not
   assert.notEqual(framed, code);
   fs.writeFileSync(path.join(site, "index.html"), framed);
   fs.copyFileSync(path.join(DIST, "bridge-client.js"), path.join(site, "bridge-client.js"));
-  const open = (server) => Visit.open({ ...on, origin: originOf(server) }, "", undefined, context);
+  // T14: a frame's copy of local storage may lack what a tab wrote; key and origins are read all the same.
+  const empty = (to) =>
+    to.addInitScript(() => {
+      const { getItem } = Storage.prototype;
+      Storage.prototype.getItem = function lacking(name) {
+        return name === "fanlight-settings" ? getItem.call(this, name) : null;
+      };
+    });
+  const open = (server) => Visit.open({ ...on, origin: originOf(server) }, "", empty, context);
   const own = await other.run(async (content) => {
     const request = { messages: [{ role: "user", content }], temperature: 0, max_tokens: 8 };
     return (await engine.chat.completions.create(request)).choices[0].message.content;

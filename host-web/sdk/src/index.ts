@@ -2,7 +2,7 @@
 
 export { BridgeError, connectBridge } from "./bridge/client.js";
 export type { BridgeClient, BridgeErrorCode, ConnectOptions } from "./bridge/client.js";
-export { newBridgeKey } from "./bridge/key.js";
+export { isBridgeKey, newBridgeKey } from "./bridge/key.js";
 export type { BridgeState } from "./bridge/protocol.js";
 export { parseOrigin } from "./bridge/origins.js";
 export { serveBridge } from "./bridge/server.js";

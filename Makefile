@@ -23,7 +23,9 @@ fetch:
 	python3 tests/fetch_models.py --out '$(MODELS)' smollm2
 
 # The answer on the command line first, then the page until it is interrupted.
-demo: setup web
+demo: setup
+	@node host-web/serve.mjs --check --port $(PORT) --models '$(dir $(MODEL))' --default '$(notdir $(MODEL))'
+	$(MAKE) web
 	cargo build --release --package fanlight-native
 	cargo run --quiet --release --package fanlight-native -- run '$(MODEL)' -p '$(PROMPT)'
 	@echo 'The chat page, with this model one click away (Ctrl-C ends it):'

@@ -1,11 +1,11 @@
-// Serves the built page on this computer only:
-// `node serve.mjs [--port N] [--models FOLDER] [--default FILE]`, the last a file of that folder that the
-// page offers. Any static server with ranges and the right media types does as well.
+// Serves the built page, and a folder of models, to this computer only. Any static server with ranges and the
+// right media types does as well.
 
 import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
 
 const TYPES = {
   ".css": "text/css; charset=utf-8",
@@ -84,39 +84,95 @@ export function configOf(folder, name) {
   });
 }
 
+/** Names of this computer. A page of another site may have its own name lead here: it is not answered. */
+const LOCAL = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/i;
+
+/** Only models are given out of the folder of models, which may be anybody's downloads. */
+const MODEL = /(?:^|\/)[^./][^/]*\.gguf$/i;
+
+/** The path that a request asks for, or null when its target names none. */
+function pathOf(request) {
+  // A target that begins with two slashes would name a host.
+  const { url } = request;
+  if (!url.startsWith("/") || url.startsWith("//") || !URL.canParse(url, "http://localhost")) return null;
+  return new URL(url, "http://localhost").pathname;
+}
+
 /**
  * Serves folders by the first part of the address; "/" is the page. With `config`, that is its `config.json`.
  */
 export function pageServer(folders, config = null) {
   return http.createServer((request, response) => {
-    const { pathname } = new URL(request.url, "http://localhost");
+    response.setHeader("x-content-type-options", "nosniff");
+    const refuse = (status, text) => response.writeHead(status).end(`${text}\n`);
+    const pathname = pathOf(request);
+    if (!LOCAL.test(request.headers.host ?? "")) return refuse(403, "this server answers localhost only");
+    if (pathname === null) return refuse(400, "the target of the request is not a path");
+    if (!["GET", "HEAD"].includes(request.method)) return refuse(405, "only GET and HEAD are served");
     if (config !== null && pathname === "/config.json") {
       response.writeHead(200, { "content-type": TYPES[".json"], "cache-control": "no-cache" }).end(config);
-      return;
+      return undefined;
     }
     const mount = Object.keys(folders)
       .filter((name) => pathname.startsWith(name))
       .sort((a, b) => b.length - a.length)[0];
     const rest = mount === undefined ? "" : pathname.slice(mount.length) || "index.html";
-    const file = mount === undefined ? null : fileAt(folders[mount], rest);
-    if (!["GET", "HEAD"].includes(request.method)) response.writeHead(405).end();
-    else if (file === null) response.writeHead(404).end("not found\n");
-    else sendFile(request, response, file);
+    const isServed = mount !== undefined && (mount !== "/models/" || MODEL.test(rest));
+    const file = isServed ? fileAt(folders[mount], rest) : null;
+    if (file === null) return refuse(404, "not found");
+    sendFile(request, response, file);
+    return undefined;
   });
 }
 
-function option(name, fallback) {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
+const USAGE = `usage: node serve.mjs [--port N] [--models FOLDER] [--default FILE] [--check]
+  --port N         the port, 8080 unless given
+  --models FOLDER  serve the GGUF files of a folder under /models/
+  --default FILE   the file of that folder that the page offers
+  --check          only see whether this would work`;
+
+/** Says what is wrong and ends. */
+function stop(text, status = 1) {
+  console.error(text);
+  process.exit(status);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+function options() {
+  const known = { port: "string", models: "string", default: "string", check: "boolean", help: "boolean" };
+  const named = Object.fromEntries(Object.entries(known).map(([name, type]) => [name, { type }]));
+  try {
+    return parseArgs({ options: named }).values;
+  } catch (error) {
+    return stop(`${error.message}\n${USAGE}`, 2);
+  }
+}
+
+function main() {
+  const { port: asked = "8080", models, default: offered, check, help } = options();
+  if (help) return console.log(USAGE);
+  const port = Number(asked);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) stop(`--port ${asked}: give 0 to 65535`, 2);
   const folders = { "/": path.join(path.dirname(fileURLToPath(import.meta.url)), "dist") };
-  const models = option("models");
   if (models) folders["/models/"] = models;
-  const offered = option("default");
-  const server = pageServer(folders, models && offered ? configOf(models, offered) : null);
-  server.listen(Number(option("port", 8080)), "127.0.0.1", () => {
-    console.log(`http://localhost:${server.address().port}/`);
+  if (offered && !models) stop("--default names a file of --models: give that folder too", 2);
+  let config = null;
+  if (offered) {
+    const isThere = MODEL.test(offered) && fileAt(models, offered) !== null;
+    if (!isThere) stop(`--default ${offered}: there is no such GGUF file in ${models}`);
+    config = configOf(models, offered);
+  }
+  if (!check && !fs.existsSync(path.join(folders["/"], "index.html")))
+    stop("the page is not built: run `make web` first");
+  const server = pageServer(folders, config);
+  server.on("error", (error) => {
+    const isTaken = error.code === "EADDRINUSE";
+    stop(isTaken ? `port ${port} is in use: give another with --port` : `port ${port}: ${error.message}`);
   });
+  server.listen(port, "127.0.0.1", () => {
+    if (check) server.close();
+    else console.log(`http://localhost:${server.address().port}/`);
+  });
+  return undefined;
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) main();

@@ -4,13 +4,17 @@
 const VERSION = "%VERSION%";
 const FILES = [/* FILES */];
 const CACHE = `fanlight-page-${VERSION}`;
+/** What the host offers: models to begin with. */
+const CONFIG = "./config.json";
+
+function placed(file) {
+  return new URL(file, self.registration.scope).href;
+}
 
 self.addEventListener("install", (event) => {
   event.waitUntil(
-    caches
-      .open(CACHE)
-      .then((cache) => cache.addAll(FILES))
-      .then(() => self.skipWaiting()),
+    // A version that is in use in some tab goes on until that is closed: its files stay until then.
+    caches.open(CACHE).then((cache) => cache.addAll(FILES)),
   );
 });
 
@@ -24,16 +28,25 @@ self.addEventListener("activate", (event) => {
   event.waitUntil(old());
 });
 
+/** From the network if there is one, else as it is kept under a name. */
+async function fresh(request, cache, name) {
+  try {
+    const response = await fetch(request);
+    // The page is kept with the version that its files belong to; what the host offers may change by itself.
+    if (name === CONFIG && response.ok) await cache.put(name, response.clone());
+    return response;
+  } catch (error) {
+    const kept = await cache.match(name);
+    if (kept) return kept;
+    throw error;
+  }
+}
+
 /** The page is asked of the network first, so that a new version is seen; its files never change. */
 async function answer(request) {
   const cache = await caches.open(CACHE);
-  if (request.mode === "navigate") {
-    return await fetch(request).catch(async (error) => {
-      const kept = await cache.match("./");
-      if (kept) return kept;
-      throw error;
-    });
-  }
+  if (request.mode === "navigate") return await fresh(request, cache, "./");
+  if (request.url === placed(CONFIG)) return await fresh(request, cache, CONFIG);
   return (await cache.match(request, { ignoreSearch: true })) ?? (await fetch(request));
 }
 
@@ -43,7 +56,6 @@ self.addEventListener("fetch", (event) => {
   const isFile =
     isOwn &&
     !request.headers.has("range") &&
-    (request.mode === "navigate" ||
-      FILES.some((file) => new URL(file, self.registration.scope).href === request.url));
+    (request.mode === "navigate" || [CONFIG, ...FILES].some((file) => placed(file) === request.url));
   if (isFile) event.respondWith(answer(request));
 });

@@ -139,7 +139,7 @@ test("an answer grows on the page, at most once per frame, and its line tells th
   );
   assert.ok(busiest <= 2, `${busiest} changes between two frames`);
   assert.match(note, /[\d.]+ tokens\/s/);
-  assert.match(note, /Cut at the most tokens/);
+  assert.match(note, /Cut off at the longest answer/);
   assert.equal(await page.locator("#log").getAttribute("aria-live"), "polite");
   assert.deepEqual(await page.evaluate(() => globalThis.compiled), [], "the engine runs in its worker only");
 });
@@ -334,20 +334,56 @@ test("a killed worker is told, and the next question loads the model once more",
   assert.ok((await visit.ask("the light")).text.length > 0);
 });
 
-test("conversations stay when the page is opened again without a network", async () => {
+test("A7, B4: a deleted conversation can be brought back, and answers are forgotten with it", async () => {
+  const before = await page.locator(".conversation").count();
+  const title = await page.locator(".conversation").first().innerText();
+  await page.getByRole("button", { name: `Delete “${title}”` }).first().click();
+  await page.getByRole("button", { name: "Undo" }).waitFor();
+  assert.equal(await page.locator(".conversation").count(), before - 1);
+  const asked = await page.evaluate(() => globalThis.asked.map(({ question }) => question?.name));
+  assert.ok(asked.includes("forget-memory"));
+  await page.getByRole("button", { name: "Undo" }).click();
+  assert.equal(await page.locator(".conversation").count(), before);
+});
+
+test("A1, A2: without a network conversations are read, a kept model is looked into and loaded", async () => {
   const before = (await exported()).length;
+  // A model from an address, which is kept.
+  const address = `/models/${path.basename(model)}`;
+  await page.locator("#model-button").click();
+  await page.locator("#address").fill(address);
+  await page.getByRole("button", { name: "Inspect" }).click();
+  await page.locator("#card #memory").selectOption("lite");
+  await page.locator("#load:enabled").click();
+  await page.locator(".panel").waitFor({ state: "detached" });
   await page.evaluate(() => navigator.serviceWorker.ready);
   await page.context().setOffline(true);
   await page.reload();
   await page.locator("#files:enabled").waitFor();
   assert.equal((await exported()).length, before);
+  const kept = page.locator(".sources").getByRole("button", { name: path.basename(model) }).first();
+  await kept.click();
+  await page.locator("#card", { hasText: "tiny llama" }).waitFor();
+  await page.locator("#load:enabled").click();
+  await page.locator("#question").waitFor();
+  await page.reload();
+  await page.locator("#last-model:enabled").waitFor();
   // The folder of before is a click away.
   await page.getByRole("button", { name: "library", exact: true }).click();
   assert.match(await page.getByRole("region", { name: "Models in the folder" }).innerText(), /One model/);
   await page.getByRole("button", { name: "Close the folder" }).click();
+  // A2: without a model there is nothing to ask, but what was said can be read.
   await page.locator(".conversation").nth(1).click();
-  // Without a model there is nothing to ask, but the list and the settings work.
-  await visit.setting("keeps", false);
+  await page.locator(".said").first().waitFor();
+  await page.getByText("Load a model to go on").waitFor();
+  // A7: nothing is deleted by one click.
+  await page.locator("#settings-button").click();
+  await page.locator("#keeps").click();
+  await page.getByRole("alertdialog").getByRole("button", { name: "Cancel" }).click();
+  assert.ok(await page.locator("#keeps").isChecked());
+  await page.locator("#keeps").click();
+  await page.locator("#end-keeping").click();
+  await page.locator(".panel-head button").click();
   await page.reload();
   await page.locator("#files:enabled").waitFor();
   assert.equal(await page.locator(".conversation").count(), 0);

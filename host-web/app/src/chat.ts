@@ -4,46 +4,27 @@ import { FanlightError, type GenerateOptions, type Generation } from "fanlight";
 
 import {
   messages,
-  newConversation,
   newestLeaf,
   path,
   siblings,
+  turnsOf,
   withChange,
   withEntry,
   without,
   withoutOldest,
-  checked,
   type Conversation,
   type Ending,
   type Entry,
   type Message,
 } from "./conversation.js";
-import { during, forgetAnswers, running, showFailure } from "./engine.js";
+import { during, running } from "./engine.js";
 import { speedLine } from "./format.js";
+import { keep, put, unfinished } from "./keeping.js";
 import * as state from "./state.js";
-import * as store from "./store.js";
 import { begin, type Writer } from "./writer.js";
 
 /** Tokens kept free for an answer when old turns are left out. */
 const ANSWER_ROOM = 256;
-
-function put(conversation: Conversation): void {
-  state.current.value = conversation;
-  const others = state.conversations.value.filter(({ id }) => id !== conversation.id);
-  state.conversations.value = [conversation, ...others];
-}
-
-/** Writes a conversation down, if the visitor wants that. */
-async function keep(conversation: Conversation): Promise<void> {
-  if (!state.settings.value.keeps || conversation.entries.length === 0) return;
-  try {
-    await store.writeConversation(conversation);
-  } catch (failure) {
-    showFailure(
-      new Error(`the conversation could not be kept on this computer: ${String(failure)}; export it`),
-    );
-  }
-}
 
 /** Asks a question at the end of the branch. */
 export async function ask(text: string): Promise<void> {
@@ -59,10 +40,12 @@ export async function edit(entry: Entry, text: string): Promise<void> {
 
 async function askAfter(parent: string | null, content: string): Promise<void> {
   const question: Entry = { id: crypto.randomUUID(), parent, role: "user", content };
+  unfinished.add(question.id);
   put(withEntry(state.current.value, question, Date.now()));
   state.draft.value = "";
   const isAnswered = await answer(question.id);
-  if (isAnswered || hasAnswer(question.id)) return;
+  unfinished.delete(question.id);
+  if (isAnswered || hasAnswer(question.id)) return await keep(state.current.value, ["title", "leaf"]);
   // The question is given back, to be asked again.
   put({ ...without(state.current.value, question.id), leaf: parent });
   state.draft.value = content;
@@ -72,9 +55,9 @@ function hasAnswer(question: string): boolean {
   return state.current.value.entries.some(({ parent }) => parent === question);
 }
 
-/** Answers the question before an answer once more, beside it. */
+/** Answers the question before an answer once more, next to it. */
 export async function regenerate(entry: Entry): Promise<void> {
-  if (entry.parent !== null) await answer(entry.parent);
+  if (entry.parent !== null) await answerAgain(entry.parent);
 }
 
 /** Shows the branch of another sibling. */
@@ -83,21 +66,21 @@ export function turnTo(entry: Entry, by: number): void {
   const other = all[all.indexOf(entry) + by];
   if (!other || state.activity.value !== "idle") return;
   put({ ...state.current.value, leaf: newestLeaf(state.current.value, other.id) });
-  void keep(state.current.value);
+  void keep(state.current.value, ["leaf"]);
 }
 
 /** What the model is told, without the oldest turns where that was chosen and is needed. */
 async function fitted(conversation: Conversation, leaf: string): Promise<Message[]> {
-  let all = messages(conversation, state.settings.value.system, leaf);
-  if (!conversation.dropsOldest || running().model?.hasChatTemplate === false) return all;
+  let all = turnsOf(conversation, state.settings.value.system, leaf);
+  if (!conversation.dropsOldest || running().model?.hasChatTemplate === false) return messages(all);
   const { contextLength } = running().model ?? { contextLength: 0 };
   const room = Math.min(ANSWER_ROOM, Math.floor(contextLength / 4));
-  while ((await running().countTokens(all)) > contextLength - room) {
+  while ((await running().countTokens(messages(all))) > contextLength - room) {
     const shorter = withoutOldest(all);
     if (!shorter) break;
     all = shorter;
   }
-  return all;
+  return messages(all);
 }
 
 /** Answers a question; the answer becomes the leaf. True when it was not broken off. */
@@ -109,8 +92,11 @@ function answer(question: string): Promise<boolean> {
   return during(
     "answering",
     async () => {
-      const reply: Entry = { id: crypto.randomUUID(), parent: question, role: "assistant", content: "" };
-      const writer = begin(reply.id);
+      const id = crypto.randomUUID();
+      const model = state.modelName.value;
+      const reply: Entry = { id, parent: question, role: "assistant", content: "", model };
+      const writer = begin(id);
+      unfinished.add(id);
       try {
         const told = await fitted(state.current.value, question);
         const isChat = running().model?.hasChatTemplate !== false;
@@ -131,9 +117,9 @@ function answer(question: string): Promise<boolean> {
         throw failure;
       } finally {
         writer.end();
+        unfinished.delete(id);
         state.live.value = null;
         state.pass.value = null;
-        await keep(state.current.value);
       }
     },
     () => (isFull ? offers() : []),
@@ -176,6 +162,7 @@ async function read(generation: Generation, id: string, writer: Writer): Promise
 /** Answers a question that has no answer. */
 export async function answerAgain(question: string): Promise<void> {
   await answer(question);
+  await keep(state.current.value, ["leaf"]);
 }
 
 /** Leaves out the oldest turns from now on, and answers a question. */
@@ -184,83 +171,19 @@ export async function dropAndAnswer(question: string): Promise<void> {
   if (!state.current.value.entries.some(({ id }) => id === question)) {
     // The question was given back to the composer.
     await ask(state.draft.value);
-  } else await answer(question);
+  } else await answerAgain(question);
 }
 
 /** Goes on after the oldest turns no longer fit. */
 export function dropOldest(): void {
   put({ ...state.current.value, dropsOldest: true });
-  void keep(state.current.value);
+  void keep(state.current.value, ["dropsOldest"]);
 }
 
-/** Text that answers are to go by. */
+/** Text that answers are based on. */
 export function ground(text: string): void {
   put({ ...state.current.value, grounding: text });
-  void keep(state.current.value);
-}
-
-/** Begins another conversation. */
-export function startNew(): void {
-  if (state.activity.value === "answering") return;
-  state.current.value = newConversation(Date.now());
-  state.isSidebarOpen.value = false;
-}
-
-/** Opens a conversation. */
-export function open(conversation: Conversation): void {
-  if (state.activity.value === "answering") return;
-  state.current.value = conversation;
-  state.isSidebarOpen.value = false;
-}
-
-/** Removes a conversation. */
-export async function remove(conversation: Conversation): Promise<void> {
-  state.conversations.value = state.conversations.value.filter(({ id }) => id !== conversation.id);
-  if (state.current.value.id === conversation.id) startNew();
-  await store.removeConversation(conversation.id).catch(showFailure);
-}
-
-/** Whether conversations are kept from now on; those that are kept go when they are not. */
-export async function setKeeps(keeps: boolean): Promise<void> {
-  state.set({ keeps });
-  try {
-    if (!keeps) {
-      await store.removeAllConversations();
-      await forgetAnswers();
-    } else for (const conversation of state.conversations.value) await keep(conversation);
-  } catch (failure) {
-    showFailure(failure);
-  }
-}
-
-/** All conversations as a file. */
-export function exported(): File {
-  const conversations = state.conversations.value.filter(({ entries }) => entries.length > 0);
-  const text = JSON.stringify({ format: "fanlight-conversations", version: 1, conversations }, null, 2);
-  return new File([text], "fanlight-conversations.json", { type: "application/json" });
-}
-
-/** Adds the conversations of a file. */
-export async function imported(file: File): Promise<void> {
-  try {
-    const { format, conversations } = JSON.parse(await file.text()) as {
-      format?: string;
-      conversations?: unknown[];
-    };
-    if (format !== "fanlight-conversations" || !Array.isArray(conversations)) {
-      throw new Error(`${file.name} holds no conversations of this page: choose a file that it exported`);
-    }
-    const read = conversations.map(checked);
-    state.conversations.value = [...read, ...state.conversations.value];
-    for (const conversation of read) await keep(conversation);
-    if (read[0]) open(read[0]);
-  } catch (failure) {
-    showFailure(
-      failure instanceof SyntaxError
-        ? new Error(`${file.name} is no JSON: choose a file that this page exported`)
-        : failure,
-    );
-  }
+  void keep(state.current.value, ["grounding"]);
 }
 
 /** The question at the end of the branch, if it has no answer. */

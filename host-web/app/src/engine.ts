@@ -4,6 +4,7 @@ import { Fanlight, FanlightError, hub } from "fanlight";
 import type { EngineEvent, LoadOptions, ModelOptions, ModelSource } from "fanlight";
 
 import { sentence, title } from "./format.js";
+import { rememberModel } from "./last.js";
 import * as state from "./state.js";
 import type { NamedSource } from "./state.js";
 
@@ -51,6 +52,7 @@ export async function during(
     return false;
   } finally {
     state.activity.value = "idle";
+    state.isStopping.value = false;
     state.pace.value = null;
   }
 }
@@ -100,7 +102,13 @@ export function typedSource(text: string): NamedSource {
 
 /** The file name at the end of an address. */
 export function nameOf(url: string): string {
-  return decodeURIComponent(new URL(url).pathname.split("/").at(-1) ?? "") || url;
+  const name = new URL(url).pathname.split("/").at(-1) ?? "";
+  try {
+    return decodeURIComponent(name) || url;
+  } catch {
+    // A percent sign that begins no escape stands for itself.
+    return name;
+  }
 }
 
 /** What the settings say about the next load. */
@@ -152,6 +160,7 @@ export async function load(from: NamedSource): Promise<void> {
         state.loadedCacheMiB.value = cacheMiB;
         state.chosen.value = null;
         state.panel.value = "none";
+        rememberModel(from);
       } finally {
         sessionStorage.removeItem(UNFINISHED);
       }
@@ -193,8 +202,10 @@ function measured(): (progress: NonNullable<typeof state.pace.value>["progress"]
   };
 }
 
-/** Stops the load, answer or check at hand. */
+/** Stops the load, answer or check at hand: what the GPU has begun ends first. */
 export async function stop(): Promise<void> {
+  if (state.activity.value === "idle") return;
+  state.isStopping.value = true;
   await engine?.stop();
 }
 

@@ -4,6 +4,7 @@ import { render } from "preact";
 
 import * as bridge from "./bridge.js";
 import * as actions from "./engine.js";
+import { follow } from "./keeping.js";
 import * as state from "./state.js";
 import { readConversations } from "./store.js";
 import { App } from "./views/app.js";
@@ -13,6 +14,7 @@ async function begin(): Promise<void> {
   const context = Number(parameters.get("context"));
   if (Number.isInteger(context) && context > 0) state.set({ contextLength: context });
   if (location.hash === "#check") state.panel.value = "check";
+  follow();
   if (state.settings.value.keeps) state.conversations.value = await readConversations();
   bridge.serve();
   await actions.start();

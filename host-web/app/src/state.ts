@@ -12,9 +12,9 @@ import type {
 } from "fanlight";
 
 import { newConversation, type Conversation } from "./conversation.js";
-import { readSettings, writeSettings, type Settings } from "./store.js";
+import { changeSettings, onSettings, readSettings, type Settings } from "./settings.js";
 
-export type { Theme } from "./store.js";
+export type { Theme } from "./settings.js";
 
 /** One thing at a time. */
 export type Activity = "starting" | "idle" | "inspecting" | "loading" | "answering" | "checking";
@@ -49,6 +49,8 @@ export const notice = signal<Notice | null>(null);
 /** The model that was chosen and looked into, not loaded. */
 export const chosen = signal<(NamedSource & { inspection: Inspection }) | null>(null);
 export const model = signal<ModelInfo | null>(null);
+/** What the model goes by: its name, or that of its file. */
+export const modelName = computed(() => model.value?.name || source.value?.name || "The model");
 /** Where the model came from that was loaded last. */
 export const source = signal<NamedSource | null>(null);
 /** The options that it was loaded with, as JSON. */
@@ -60,6 +62,8 @@ export const pace = signal<Pace | null>(null);
 export const settings = signal<Settings>(readSettings());
 export const conversations = signal<Conversation[]>([]);
 export const current = signal<Conversation>(newConversation(Date.now()));
+/** Whether what goes on was asked to stop, and has not yet. */
+export const isStopping = signal(false);
 /** Numbers of the answer that is being written. */
 export const live = signal<GenerationStats | null>(null);
 /** Of a model whose weights stream, how far the pass at hand is. */
@@ -75,7 +79,6 @@ export const isTelemetryOpen = signal(false);
 
 export const isBusy = computed(() => activity.value !== "idle");
 
-effect(() => writeSettings(settings.value));
 effect(() => {
   const { theme } = settings.value;
   const root = document.documentElement;
@@ -83,7 +86,11 @@ effect(() => {
   else root.dataset["theme"] = theme;
 });
 
-/** Changes some settings. */
+/** Changes some settings, in all tabs. */
 export function set(change: Partial<Settings>): void {
-  settings.value = { ...settings.value, ...change };
+  settings.value = changeSettings(change);
 }
+
+onSettings((changed) => {
+  settings.value = changed;
+});

@@ -1,80 +1,25 @@
 // What the page remembers on this computer: conversations and folders in IndexedDB, settings in local
-// storage.
+// storage. Other tabs write to the same places: every change is read, changed and written in one go.
 
-import type { Conversation } from "./conversation.js";
+import { checked, merged, type Conversation, type Field } from "./conversation.js";
+import { readSettings } from "./settings.js";
 
 const DATABASE = "fanlight";
 const VERSION = 1;
-
-export interface Settings {
-  /** Tokens of the context at the next load. */
-  contextLength: number;
-  /** What the model may take on the GPU: all that it needs, a preset, or as many MiB as `budgetMiB` says. */
-  memory: "all" | "fast" | "saver" | "lite" | "custom";
-  budgetMiB: number;
-  /** MiB of other memory that keep weights which stream. */
-  cacheMiB: number;
-  /** How tokens are chosen; the seed is a number or empty for another one each time. */
-  temperature: number;
-  topP: number;
-  topK: number;
-  minP: number;
-  repeatPenalty: number;
-  seed: string;
-  /** Most tokens of an answer. */
-  maxTokens: number;
-  /** Which earlier answers drafts are made from. */
-  remembers: "off" | "conversation" | "origin";
-  /** Instructions to the model. */
-  system: string;
-  /** Whether conversations are kept on this computer. */
-  keeps: boolean;
-  theme: Theme;
-}
-
-export type Theme = "auto" | "light" | "dark";
-
-export const DEFAULTS: Settings = {
-  contextLength: 4096,
-  memory: "all",
-  budgetMiB: 2048,
-  cacheMiB: 0,
-  temperature: 0.7,
-  topP: 0.95,
-  topK: 0,
-  minP: 0,
-  repeatPenalty: 1,
-  seed: "",
-  maxTokens: 512,
-  remembers: "origin",
-  system: "",
-  keeps: true,
-  theme: "auto",
-};
-
-const SETTINGS = "fanlight-settings";
-
-export function readSettings(): Settings {
-  try {
-    return { ...DEFAULTS, ...(JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") as Partial<Settings>) };
-  } catch {
-    // Storage that is forbidden, or text that somebody changed.
-    return { ...DEFAULTS };
-  }
-}
-
-export function writeSettings(settings: Settings): void {
-  try {
-    localStorage.setItem(SETTINGS, JSON.stringify(settings));
-  } catch {
-    // The settings hold until the page is closed.
-  }
-}
+/** Tabs tell each other here what they have changed. */
+const CHANNEL = "fanlight-conversations";
 
 function done<T>(request: IDBRequest<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error ?? new Error("the browser's database failed"));
+  });
+}
+
+function committed(transaction: IDBTransaction): Promise<void> {
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error ?? new Error("the browser's database gave up"));
   });
 }
 
@@ -96,26 +41,78 @@ async function store(name: "conversations" | "folders", mode: IDBTransactionMode
   return (await open()).transaction(name, mode).objectStore(name);
 }
 
+/** Which conversations another tab has changed; null for all of them. */
+type Letter = { ids: string[] | null };
+
+let channel: BroadcastChannel | null = null;
+
+/** Hears of the changes that other tabs make. */
+export function onChange(heard: (ids: string[] | null) => void): void {
+  channel = new BroadcastChannel(CHANNEL);
+  channel.onmessage = ({ data }: MessageEvent<Letter>) => heard(data.ids);
+}
+
+function tell(ids: string[] | null): void {
+  channel?.postMessage({ ids } satisfies Letter);
+}
+
+/** What was kept, if it is a conversation: another version of the page may have written something else. */
+function read(value: unknown): Conversation | null {
+  try {
+    return checked(value);
+  } catch {
+    return null;
+  }
+}
+
 /** All conversations, the last changed first; none where the browser keeps nothing. */
 export async function readConversations(): Promise<Conversation[]> {
   try {
-    const all = (await done((await store("conversations", "readonly")).getAll())) as Conversation[];
-    return all.sort((a, b) => b.changed - a.changed);
+    const all = (await done((await store("conversations", "readonly")).getAll())) as unknown[];
+    const known = all.map(read).filter((conversation) => conversation !== null);
+    return known.sort((a, b) => b.changed - a.changed);
   } catch {
     return [];
   }
 }
 
-export async function writeConversation(conversation: Conversation): Promise<void> {
-  await done((await store("conversations", "readwrite")).put(conversation));
+/** One conversation; null when it is not kept. */
+export async function readConversation(id: string): Promise<Conversation | null> {
+  return read(await done((await store("conversations", "readonly")).get(id)));
+}
+
+/**
+ * Adds a conversation's entries to what is kept of it, with the fields that were just set, and returns what
+ * is kept then. Nothing is written, and null returned, where the visitor wants nothing kept: any tab may have
+ * said so.
+ */
+export async function keepConversation(
+  mine: Conversation,
+  fields: readonly Field[],
+): Promise<Conversation | null> {
+  const place = await store("conversations", "readwrite");
+  if (!readSettings().keeps) return null;
+  const over = committed(place.transaction);
+  let whole = mine;
+  const request = place.get(mine.id) as IDBRequest<unknown>;
+  request.onsuccess = () => {
+    const kept = read(request.result);
+    if (kept) whole = merged(kept, mine, fields);
+    place.put(whole);
+  };
+  await over;
+  tell([mine.id]);
+  return whole;
 }
 
 export async function removeConversation(id: string): Promise<void> {
   await done((await store("conversations", "readwrite")).delete(id));
+  tell([id]);
 }
 
 export async function removeAllConversations(): Promise<void> {
   await done((await store("conversations", "readwrite")).clear());
+  tell(null);
 }
 
 /** Folders that were opened before; the browser asks again before they are read. */

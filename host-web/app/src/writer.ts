@@ -3,21 +3,22 @@
 import { rendered, openBlock } from "./markdown.js";
 import { withCopyButtons } from "./code.js";
 
-/** Runs once before the next frame, or soon when the page is not shown and has no frames. */
+/** A page that is covered gets frames rarely: after so long an answer goes on without one. */
+const FRAME_MS = 100;
+
+/** Runs once before the next frame, or when the page is hidden, as it gets no frames then. */
 function nextFrame(run: () => void): void {
   let isDone = false;
   const once = () => {
     if (isDone) return;
     isDone = true;
     document.removeEventListener("visibilitychange", once);
+    clearTimeout(timer);
     run();
   };
-  if (document.hidden) setTimeout(once, 0);
-  else {
-    requestAnimationFrame(once);
-    // A page that is hidden now gets no frame.
-    document.addEventListener("visibilitychange", once);
-  }
+  const timer = setTimeout(once, FRAME_MS);
+  requestAnimationFrame(once);
+  document.addEventListener("visibilitychange", once);
 }
 
 /** The answer that is being written. */
@@ -33,6 +34,7 @@ export class Writer {
 
   constructor(readonly id: string) {
     this.open.className = "open";
+    document.addEventListener("visibilitychange", this.look);
   }
 
   /** The element that shows it; what came before is shown at once. */
@@ -44,9 +46,13 @@ export class Writer {
     this.show();
   }
 
-  /** Appends in the next frame; resolves when it is on the page. */
+  /**
+   * Appends in the next frame; resolves when it is on the page. A page that nobody sees is not waited for:
+   * browsers let its timers run once per second, and the answer would come no faster.
+   */
   append(text: string): Promise<void> {
     this.text += text;
+    if (document.hidden) return Promise.resolve();
     this.shown ??= new Promise((resolve) => {
       nextFrame(() => {
         this.shown = null;
@@ -60,7 +66,12 @@ export class Writer {
   /** Nothing more comes; the whole text is then shown by the view itself. */
   end(): void {
     if (writing === this) writing = null;
+    document.removeEventListener("visibilitychange", this.look);
   }
+
+  private readonly look = (): void => {
+    if (!document.hidden) this.show();
+  };
 
   private show(): void {
     if (!this.place) return;

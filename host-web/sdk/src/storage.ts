@@ -220,7 +220,12 @@ export class Storage {
     };
   }
 
-  /** Closes all files. */
+  /** The storage of a look: what is kept is read, and nothing is added. */
+  reader(): ModelStorage {
+    return { find: (url) => this.find(url, () => {}), create: async () => undefined };
+  }
+
+  /** Closes all files; whoever still reads opens them again. */
   rest(): void {
     for (const kept of this.awake.values()) kept.rest();
   }

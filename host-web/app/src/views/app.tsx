@@ -2,15 +2,25 @@
 
 import { useEffect } from "preact/hooks";
 
-import { startNew } from "../chat.js";
 import { stop } from "../engine.js";
-import { activity, adapter, isSidebarOpen, isTelemetryOpen, model, noGpu, panel } from "../state.js";
+import { startNew } from "../keeping.js";
+import {
+  activity,
+  adapter,
+  current,
+  isSidebarOpen,
+  isTelemetryOpen,
+  model,
+  noGpu,
+  panel,
+} from "../state.js";
 import { Chat } from "./chat.js";
 import { CheckPanel } from "./check.js";
 import { Composer } from "./composer.js";
 import { Icon } from "./icons.js";
 import { ModelPanel, NoGpu, Welcome } from "./model.js";
 import { IconButton, NoticeView } from "./parts.js";
+import { Resume } from "./resume.js";
 import { SettingsPanel } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { Telemetry } from "./telemetry.js";
@@ -67,7 +77,7 @@ function Adapter() {
   if (!value)
     return (
       <p id="adapter" class="adapter" role="status">
-        Looking for a GPU …
+        {activity.value === "starting" ? "Looking for a GPU …" : "No GPU"}
       </p>
     );
   return (
@@ -79,7 +89,9 @@ function Adapter() {
 }
 
 function listen(event: KeyboardEvent): void {
-  if (event.key === "Escape" && activity.value === "answering") void stop();
+  // A key that closes what is in front does nothing else.
+  const isInFront = panel.value !== "none" || isSidebarOpen.value || event.defaultPrevented;
+  if (event.key === "Escape" && !isInFront && activity.value === "answering") void stop();
   else if (event.key === "O" && event.ctrlKey && event.shiftKey) {
     event.preventDefault();
     startNew();
@@ -93,6 +105,8 @@ export function App() {
     return () => document.removeEventListener("keydown", listen);
   }, []);
   const isReady = model.value !== null;
+  // What was said can be read without a model, and without a GPU.
+  const isRead = current.value.entries.length > 0;
   return (
     <div class={`frame ${isSidebarOpen.value ? "with-sidebar" : ""}`}>
       <Sidebar>
@@ -101,8 +115,8 @@ export function App() {
       <main class="main">
         <Bar />
         {panel.value === "none" && <NoticeView />}
-        {noGpu.value ? <NoGpu /> : isReady ? <Chat /> : <Welcome />}
-        {isReady && <Composer />}
+        {isReady || isRead ? <Chat /> : noGpu.value ? <NoGpu /> : <Welcome />}
+        {isReady ? <Composer /> : isRead && <Resume />}
         {isTelemetryOpen.value && <Telemetry />}
       </main>
       {panel.value === "model" && <ModelPanel />}

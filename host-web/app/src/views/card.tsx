@@ -4,8 +4,8 @@ import type { ModelDescription, Plan } from "fanlight";
 
 import { load, modelOptions, reconsider, resize, running, showFailure } from "../engine.js";
 import { bytes, parameters, sentence, types } from "../format.js";
+import type { Settings } from "../settings.js";
 import { chosen, isBusy, loadedCacheMiB, loadedWith, model, set, settings, source } from "../state.js";
-import type { Settings } from "../store.js";
 import { Choice, NumberField } from "./parts.js";
 
 /** As much as the engine takes: its own memory has room for no more. */
@@ -178,7 +178,7 @@ export function LoadedCard() {
         </button>
         {from && isOther && (
           <button type="button" id="reload" class="primary" onClick={() => void load(from)}>
-            Load so
+            Reload with these settings
           </button>
         )}
         {isSized && (

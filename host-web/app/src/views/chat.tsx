@@ -13,10 +13,10 @@ import { IconButton } from "./parts.js";
 
 const ENDINGS: Record<NonNullable<Entry["ending"]>, string> = {
   stop: "",
-  length: "Cut at the most tokens of an answer",
+  length: "Cut off at the longest answer that the settings allow",
   full: "The context is full",
   cancelled: "Stopped",
-  broken: "Broke off",
+  broken: "Interrupted by an error",
 };
 
 /** Which of several branches is shown, with the way to the others. */
@@ -103,7 +103,7 @@ function Question({ entry }: { entry: Entry }) {
           <IconButton
             icon="pen"
             label="Edit and ask again"
-            disabled={!isIdle}
+            disabled={!isIdle || !model.value}
             onClick={() => setEdited(true)}
           />
           <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
@@ -144,7 +144,7 @@ function Answer({ entry }: { entry: Entry }) {
           <IconButton
             icon="redo"
             label="Answer again"
-            disabled={!isIdle}
+            disabled={!isIdle || !model.value}
             onClick={() => void regenerate(entry)}
           />
           <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
@@ -159,7 +159,7 @@ export function Chat() {
   const { value: conversation } = current;
   const shown = path(conversation);
   useEffect(scrollToEnd, [conversation.id, shown.length]);
-  const open = activity.value === "idle" ? unanswered() : null;
+  const open = activity.value === "idle" && model.value ? unanswered() : null;
   return (
     <section id="log" class="log" role="log" aria-live="polite" aria-label="Conversation" tabIndex={0}>
       <div class="column">

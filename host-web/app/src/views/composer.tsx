@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, ground } from "../chat.js";
 import { running, showFailure, stop } from "../engine.js";
 import { bytes, speedLine } from "../format.js";
-import { activity, current, draft, live, model, pass } from "../state.js";
+import { activity, current, draft, isStopping, live, model, pass } from "../state.js";
 import { Icon } from "./icons.js";
 import { IconButton } from "./parts.js";
 
@@ -67,12 +67,12 @@ function Grounding({ onClose }: { onClose: () => void }) {
   return (
     <section
       class="grounding"
-      aria-label="Text to go by"
+      aria-label="Source text"
       onDragOver={(event) => event.preventDefault()}
       onDrop={drop}
     >
       <div class="row between">
-        <label for="grounding">Answers go by this text</label>
+        <label for="grounding">Base answers on this text</label>
         <IconButton icon="close" label="Close the text" onClick={onClose} />
       </div>
       <textarea
@@ -80,6 +80,7 @@ function Grounding({ onClose }: { onClose: () => void }) {
         rows={6}
         value={grounding}
         placeholder="Paste text here, or drop a text file"
+        disabled={activity.value !== "idle"}
         onChange={(event) => ground(event.currentTarget.value)}
       />
       <div class="row between small faint">
@@ -102,14 +103,25 @@ function AskRow({ isOpen, onToggle, onSend }: { isOpen: boolean; onToggle: () =>
   return (
     <div class="ask-row">
       <button type="button" class={`quiet ${hasText ? "on" : ""}`} aria-expanded={isOpen} onClick={onToggle}>
-        <Icon name="text" /> {hasText ? "Goes by a text" : "Add a text"}
+        <Icon name="text" /> {hasText ? "Based on a text" : "Add a text"}
       </button>
       <span id="live" class="live numbers">
-        {pass.value && `${pass.value.done} of ${pass.value.total} pages · `}
-        {live.value && speedLine(live.value)}
+        {isStopping.value
+          ? "Stopping …"
+          : [
+              pass.value && `${pass.value.done} of ${pass.value.total} pages · `,
+              live.value && speedLine(live.value),
+            ]}
       </span>
       {activity.value === "answering" ? (
-        <IconButton icon="stop" id="stop" class="round" label="Stop" onClick={() => void stop()} />
+        <IconButton
+          icon="stop"
+          id="stop"
+          class="round"
+          label="Stop"
+          disabled={isStopping.value}
+          onClick={() => void stop()}
+        />
       ) : (
         <IconButton
           icon="send"

@@ -10,61 +10,22 @@ import {
   offer,
   running,
   showFailure,
-  stop,
   stored,
   typedSource,
   start,
   type Offer,
 } from "../engine.js";
-import { bytes, duration, sentence } from "../format.js";
-import { activity, chosen, isBusy, noGpu, pace, source } from "../state.js";
+import { bytes, sentence } from "../format.js";
+import { lastModel, type LastModel } from "../last.js";
+import { activity, chosen, isBusy, noGpu } from "../state.js";
 import { readFolders, rememberFolder } from "../store.js";
 import { ChosenCard, LoadedCard } from "./card.js";
 import { Fan, Icon } from "./icons.js";
-import { IconButton, Panel } from "./parts.js";
+import { Loading } from "./loading.js";
+import { DeleteButton, Panel, IconButton } from "./parts.js";
 
 /** The picker of folders, where the browser has one. */
 type FolderPicker = () => Promise<FileSystemDirectoryHandle>;
-
-function Loading() {
-  const { value } = pace;
-  if (activity.value === "inspecting")
-    return (
-      <p class="faint" role="status">
-        Reading the header …
-      </p>
-    );
-  if (activity.value !== "loading" || !value) return null;
-  const { progress, perSecond } = value;
-  const isKnown = progress.phase !== "header";
-  const rest = isKnown && perSecond ? (progress.total - progress.done) / perSecond : null;
-  const left = rest !== null && rest >= 1 ? ` · ${duration(rest)} left` : "";
-  let text = "Reading the header …";
-  if (progress.phase === "weights" || progress.phase === "check") {
-    const what = progress.phase === "check" ? "Comparing with its hash: " : "";
-    const speed = perSecond ? ` · ${bytes(perSecond)}/s` : "";
-    text = `${what}${bytes(progress.done)} of ${bytes(progress.total)}${speed}${left}`;
-  } else if (progress.phase === "pipelines") {
-    text = `Preparing the GPU: ${progress.done} of ${progress.total} programs${left}`;
-  }
-  return (
-    <section class="card loading" aria-label="Loading">
-      <h3>{source.value?.name}</h3>
-      <progress
-        aria-label="Loading the model"
-        {...(isKnown ? { value: progress.done, max: progress.total } : {})}
-      />
-      <div class="row between">
-        <span id="progress-text" class="numbers faint">
-          {text}
-        </span>
-        <button type="button" id="cancel-load" onClick={() => void stop()}>
-          Cancel
-        </button>
-      </div>
-    </section>
-  );
-}
 
 function FoundList({ found, onClose }: { found: FoundModel[]; onClose: () => void }) {
   const count = ["No model", "One model"][found.length] ?? `${found.length} models`;
@@ -118,11 +79,11 @@ function Kept() {
                 {isComplete ? bytes(length) : `${bytes(keptBytes)} of ${bytes(length)}`}
               </span>
             </button>
-            <IconButton
-              icon="bin"
+            <DeleteButton
               label={`Remove ${nameOf(url)}`}
+              question={`Delete ${bytes(keptBytes)}?`}
               disabled={isBusy.value}
-              onClick={() => forget(url)}
+              onDelete={() => forget(url)}
             />
           </li>
         ))}
@@ -209,6 +170,29 @@ function chooseFiles(files: File[]): void {
   void choose({ name, source: files });
 }
 
+function absolute(url: string): string {
+  return new URL(url, document.baseURI).href;
+}
+
+/** The model of the last visit, one click away. */
+function LastButton({ last: { name, url } }: { last: LastModel }) {
+  return (
+    <button
+      type="button"
+      id="last-model"
+      class="source offer"
+      disabled={isBusy.value}
+      onClick={() => void load({ name, source: { url } })}
+    >
+      <Icon name="chip" />
+      <span class="grow">
+        <strong>Continue with {name}</strong>
+        <span class="faint">The model that you used last</span>
+      </span>
+    </button>
+  );
+}
+
 /** The model that the host of the page offers, one click away. */
 function OfferButton({ offered }: { offered: Offer }) {
   return (
@@ -218,7 +202,7 @@ function OfferButton({ offered }: { offered: Offer }) {
       class="source offer"
       disabled={isBusy.value}
       onClick={() =>
-        void load({ ...stored(new URL(offered.url, document.baseURI).href), name: offered.name })
+        void load({ ...stored(absolute(offered.url)), name: offered.name })
       }
     >
       <Icon name="chip" />
@@ -288,6 +272,8 @@ function Sources() {
   const folders = useFolders();
   useEffect(() => void offer().then(setOffered), []);
   const disabled = isBusy.value;
+  const { value: last } = lastModel;
+  const isSame = last !== null && offered !== null && last.url === absolute(offered.url);
   const take = (event: DragEvent) => {
     event.preventDefault();
     chooseFiles([...(event.dataTransfer?.files ?? [])]);
@@ -295,7 +281,8 @@ function Sources() {
   if (folders.found) return <FoundList found={folders.found} onClose={() => folders.setFound(null)} />;
   return (
     <div class="picker" onDragOver={(event) => event.preventDefault()} onDrop={take}>
-      {offered && <OfferButton offered={offered} />}
+      {last && <LastButton last={last} />}
+      {offered && !isSame && <OfferButton offered={offered} />}
       <Pickers folders={folders} />
       <AddressForm />
       {!disabled && <Kept />}
@@ -314,7 +301,7 @@ export function Welcome() {
   return (
     <div class="welcome">
       <Fan size="large" />
-      <h2>{isChosen ? "Bringing a model in" : "A language model on your own GPU"}</h2>
+      <h2>{isChosen ? "Loading a model" : "A language model on your own GPU"}</h2>
       {!isChosen && <p class="lead">It runs in this page. What you write stays on this computer.</p>}
       <Steps />
     </div>

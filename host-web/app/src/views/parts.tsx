@@ -1,7 +1,7 @@
 // Small parts that several views use.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { notice, panel, type Notice } from "../state.js";
 import { Icon, type IconName } from "./icons.js";
@@ -34,6 +34,33 @@ export function IconButton({
     >
       <Icon name={icon} />
     </button>
+  );
+}
+
+/** A button that deletes once its question was answered. */
+export function DeleteButton({
+  label,
+  question,
+  onDelete,
+  disabled,
+}: {
+  label: string;
+  question: string;
+  onDelete: () => void;
+  disabled: boolean;
+}) {
+  const [isAsking, ask] = useState(false);
+  if (!isAsking)
+    return <IconButton icon="bin" label={label} disabled={disabled} onClick={() => ask(true)} />;
+  return (
+    <>
+      <button type="button" class="danger" aria-label={`${label}: ${question}`} onClick={onDelete}>
+        {question}
+      </button>
+      <button type="button" onClick={() => ask(false)} ref={(button) => button?.focus()}>
+        Cancel
+      </button>
+    </>
   );
 }
 
@@ -167,7 +194,7 @@ export function NoticeView() {
   if (!value) return null;
   return (
     <section
-      class={`notice ${value.kind}`}
+      class={`notice ${value.kind === "error" ? "error" : "news"}`}
       role={value.kind === "error" ? "alert" : "status"}
       aria-label={value.title}
     >

@@ -2,10 +2,10 @@
 
 import { useState } from "preact/hooks";
 
-import { setKeeps } from "../chat.js";
 import { forgetAnswers, showFailure } from "../engine.js";
-import { activity, set, settings, type Theme } from "../state.js";
-import type { Settings } from "../store.js";
+import { beginKeeping, endKeeping } from "../keeping.js";
+import type { Settings } from "../settings.js";
+import { activity, conversations, set, settings, type Theme } from "../state.js";
 import { BridgeSection } from "./bridge.js";
 import { Choice, NumberField, Panel } from "./parts.js";
 
@@ -78,6 +78,53 @@ function MemoryFields() {
   );
 }
 
+/** Whether conversations are kept. Nothing is deleted before the visitor has said so twice. */
+function Keeping() {
+  const [isAsking, ask] = useState(false);
+  const { keeps } = settings.value;
+  const count = conversations.value.filter(({ entries }) => entries.length > 0).length;
+  const change = (box: HTMLInputElement) => {
+    if (box.checked) void beginKeeping();
+    else if (count === 0) void endKeeping();
+    else {
+      box.checked = true;
+      ask(true);
+    }
+  };
+  const end = () => {
+    ask(false);
+    void endKeeping();
+  };
+  const what = count === 1 ? "the conversation" : `all ${count} conversations`;
+  return (
+    <>
+      <label class="check">
+        <input
+          id="keeps"
+          type="checkbox"
+          checked={keeps}
+          onChange={(event) => change(event.currentTarget)}
+        />
+        <span>
+          Keep conversations on this computer
+          <span class="faint small">Turning this off deletes the ones that are kept.</span>
+        </span>
+      </label>
+      {isAsking && (
+        <div class="notice error" role="alertdialog" aria-label="Delete conversations?">
+          <p class="grow">This deletes {what} from this computer. Export them first to keep a copy.</p>
+          <button type="button" id="end-keeping" onClick={end}>
+            Delete {what}
+          </button>
+          <button type="button" onClick={() => ask(false)} ref={(button) => button?.focus()}>
+            Cancel
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
+
 export function SettingsPanel() {
   const { value } = settings;
   return (
@@ -92,17 +139,14 @@ export function SettingsPanel() {
           onChange={(event) => set({ system: event.currentTarget.value })}
         />
       </label>
-      <label class="field">
-        Most tokens of an answer
-        <input
-          id="tokens"
-          type="number"
-          min={1}
-          max={32_768}
-          value={value.maxTokens}
-          onChange={(event) => set({ maxTokens: event.currentTarget.valueAsNumber || value.maxTokens })}
-        />
-      </label>
+      <NumberField
+        id="tokens"
+        label="Longest answer, in tokens"
+        min={1}
+        max={32_768}
+        value={value.maxTokens}
+        onChange={(maxTokens) => set({ maxTokens })}
+      />
       <fieldset>
         <legend>How tokens are chosen</legend>
         <SamplingField name="temperature" label="Temperature (0: the most likely)" max={100} />
@@ -123,18 +167,7 @@ export function SettingsPanel() {
       </fieldset>
       <MemoryFields />
       <Choice id="theme" label="Theme" value={value.theme} of={THEMES} onChange={(theme) => set({ theme })} />
-      <label class="check">
-        <input
-          id="keeps"
-          type="checkbox"
-          checked={value.keeps}
-          onChange={(event) => void setKeeps(event.currentTarget.checked)}
-        />
-        <span>
-          Keep conversations on this computer
-          <span class="faint small">Switched off, those that are kept are deleted.</span>
-        </span>
-      </label>
+      <Keeping />
       <BridgeSection />
     </Panel>
   );

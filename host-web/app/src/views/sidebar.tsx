@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
 
-import { exported, imported, open, remove, startNew } from "../chat.js";
+import { exported, imported, open, remove, startNew } from "../keeping.js";
 import { activity, conversations, current, isSidebarOpen, panel, settings } from "../state.js";
 import { Fan, Icon } from "./icons.js";
 import { IconButton } from "./parts.js";

@@ -295,6 +295,45 @@ test("cancel ends a reply with its error, and a client that takes nothing is giv
   assert.equal(core.status.running, 0);
 });
 
+test("B5: what a client asked for ends when it says good-bye, or is silent for too long", async () => {
+  mock.timers.enable({ apis: ["setInterval"] });
+  engine.hold = new Promise(() => {});
+  const session = hello();
+  send(signed(session, 1, chat()));
+  await settle();
+  assert.equal(core.status.running, 1);
+  send({ type: "bye", session: "A".repeat(22) });
+  assert.equal(core.status.running, 1, "of another session");
+  send({ type: "bye", session });
+  await settle();
+  assert.equal(core.status.running, 0);
+  const again = hello(port, "client-2");
+  send(signed(again, 1, chat(), { client: "client-2" }));
+  await settle();
+  const pass = (ms) => {
+    nowMs += ms;
+    mock.timers.tick(ms);
+  };
+  pass(limits.CLIENT_SILENT_MS - 1);
+  assert.equal(core.status.running, 1);
+  send(signed(again, 2, { method: "ping" }, { client: "client-2" }));
+  await settle();
+  pass(limits.CLIENT_SILENT_MS - 1);
+  assert.equal(core.status.running, 1, "it has asked whether the bridge is there");
+  pass(limits.CLIENT_SILENT_MS);
+  await settle();
+  assert.equal(core.status.running, 0);
+  assert.equal(errors().at(-1)[1], "client-gone");
+});
+
+test("K03, B3: every client's replies are in a scope of their own", async () => {
+  const sessions = [hello(), hello(port, "client-2")];
+  send(signed(sessions[0], 1, chat()));
+  send(signed(sessions[1], 1, chat(), { client: "client-2" }));
+  await settle();
+  assert.deepEqual(engine.scopes, sessions);
+});
+
 test("off, without a model, and failing engines are told by their codes", async () => {
   const session = hello();
   engine.model = null;

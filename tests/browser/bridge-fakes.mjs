@@ -8,13 +8,15 @@ const { FanlightError } = await import(`${SDK}/errors.js`);
 export class Engine {
   model = { name: "tiny", contextLength: 512, other: "not told" };
   asked = [];
+  scopes = [];
   words = ["the", "light", "of"];
   hold = null;
 
   chat = {
     completions: {
-      create: async (request, { signal }) => {
+      create: async (request, { signal, scope }) => {
         this.asked.push(request);
+        this.scopes.push(scope);
         if (request.fails) throw new FanlightError("busy", "the line is full");
         if (!request.stream) return { words: this.words };
         const self = this;

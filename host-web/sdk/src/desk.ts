@@ -1,6 +1,7 @@
 // Serves the questions of one or several tabs with one worker: gives every question an id of its own, brings
 // answers back to whoever asked, and starts a worker when there is none.
 
+import { baseUrl } from "./base.js";
 import { FanlightError } from "./errors.js";
 import type { About, FromWorker, ToWorker } from "./protocol.js";
 
@@ -81,26 +82,33 @@ export class Desk {
   }
 
   private post(message: ToWorker): void {
-    const live = (this.live ??= this.start());
-    if (live.waiting) live.waiting.push(message);
-    else live.worker.postMessage(message);
+    try {
+      const live = (this.live ??= this.start());
+      if (live.waiting) live.waiting.push(message);
+      else live.worker.postMessage(message);
+    } catch (error) {
+      const advice = "serve the package from this page's origin, or give workerUrl";
+      const text = `the engine's worker cannot be started (${String(error)}): ${advice}`;
+      this.endAll(new FanlightError("worker-died", text));
+    }
+  }
+
+  /** Everything that was asked fails. */
+  private endAll(error: FanlightError): void {
+    this.asked.clear();
+    for (const visitor of [...this.visitors]) visitor.ended(error);
   }
 
   private start(): Live {
     const { workerUrl, wasmUrl } = this.place;
-    // Written out so that bundlers find the file and take it along.
-    const worker =
-      workerUrl === undefined
-        ? new Worker(new URL("./worker.js", import.meta.url), { type: "module" })
-        : new Worker(workerUrl, { type: "module" });
+    const worker = workerUrl === undefined ? ownWorker() : new Worker(workerUrl, { type: "module" });
     let isOver = false;
     const end = (error: FanlightError) => {
       if (isOver) return;
       isOver = true;
       worker.terminate();
       if (this.live === live) this.live = null;
-      this.asked.clear();
-      for (const visitor of [...this.visitors]) visitor.ended(error);
+      this.endAll(error);
     };
     const live: Live = { worker, waiting: [], end };
     const died = (reason: string) => {
@@ -109,8 +117,9 @@ export class Desk {
     worker.onerror = (event) =>
       died(
         event.message ||
-          "its script could not be loaded: serve it from this " +
-            "origin, and allow it where the page has a policy (worker-src 'self')",
+          "its script could not be loaded: serve it from this origin, allow it where the page has a policy " +
+            "(worker-src 'self'), and with a development server of Vite add " +
+            'optimizeDeps: { exclude: ["fanlight"] }',
       );
     worker.onmessageerror = () => died("a message could not be read");
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(live, data, died);
@@ -124,7 +133,7 @@ export class Desk {
       for (const message of live.waiting ?? []) live.worker.postMessage(message);
       live.waiting = null;
       // Granted when the worker has ended, be it killed by the browser without a word.
-      void navigator.locks.request(data.lock, () => died("the browser ended it"));
+      if (data.lock !== null) void navigator.locks.request(data.lock, () => died("the browser ended it"));
     } else {
       const asked = this.asked.get(data.id);
       if (data.type !== "event") this.asked.delete(data.id);
@@ -138,5 +147,19 @@ export class Desk {
 
 /** An address as the worker, which lies elsewhere, understands it. */
 function absolute(url: string | URL): string {
-  return new URL(url, document.baseURI).href;
+  return new URL(url, baseUrl()).href;
+}
+
+/** The worker next to this file. */
+function ownWorker(): Worker {
+  const here = import.meta.url;
+  if (!here.startsWith("http") || new URL(here).origin === location.origin) {
+    // Written out so that bundlers find the file and take it along.
+    return new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+  }
+  // The package was imported from another origin, and browsers start workers from the page's own only: a
+  // script of this origin imports it.
+  const script = `import ${JSON.stringify(new URL("./worker.js", here).href)};`;
+  const url = URL.createObjectURL(new Blob([script], { type: "text/javascript" }));
+  return new Worker(url, { type: "module" });
 }

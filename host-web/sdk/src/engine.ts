@@ -18,6 +18,7 @@ import {
   type ModelOptions,
 } from "./info.js";
 import { Completions } from "./openai.js";
+import { checkPage } from "./page.js";
 import type {
   Adapter,
   LoadOptions as WireOptions,
@@ -82,6 +83,9 @@ export interface EngineStats {
   lastGeneration: GenerationStats | null;
 }
 
+/** Owners that may go while one engine is created: tabs do not close faster than that. */
+const OPEN_ATTEMPTS = 4;
+
 /** Stops a question; resolves when it is over. */
 type Stop = () => Promise<void>;
 
@@ -132,29 +136,27 @@ export class Fanlight {
    * Throws a FanlightError with code `no-gpu` when there is none that can be used, and says what is missing.
    */
   static async create(options: CreateOptions = {}): Promise<Fanlight> {
-    if (!isSecureContext) {
-      throw new FanlightError(
-        "no-gpu",
-        "this page was not opened over https or from this computer, and browsers " +
-          "give the GPU to no other: open it over https",
-        "secure-context",
-      );
-    }
-    if (!("gpu" in navigator)) {
-      throw new FanlightError(
-        "no-gpu",
-        "this browser has no WebGPU: use a current Chrome, Edge, Safari or " + "Firefox, or switch WebGPU on",
-        "webgpu",
-      );
-    }
+    checkPage();
     const engine = new Fanlight(options);
     try {
-      engine.adapter = await engine.connection.ask("open", {}).answer;
+      engine.adapter = await engine.opened();
       if (options.announce ?? true) engine.unlist = announce((after) => engine.snapshot(after));
       return engine;
     } catch (error) {
       engine.connection.close();
       throw error;
+    }
+  }
+
+  /** Opens the GPU; an owner that is disposed of meanwhile, as React's strict mode does, is no failure. */
+  private async opened(): Promise<Adapter> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.connection.ask("open", {}).answer;
+      } catch (error) {
+        const isGone = error instanceof FanlightError && error.code === "owner-gone";
+        if (!isGone || attempt === OPEN_ATTEMPTS) throw error;
+      }
     }
   }
 
@@ -303,10 +305,11 @@ export class Fanlight {
   }
 
   /**
-   * Generates a reply to a conversation, or continues plain text. It begins at once; every failure, also that
+   * Generates a reply to a conversation, a text being its only question, or continues plain text. It begins
+   * at once; every failure, also that
    * of an impossible request, is told by the reply.
    */
-  generate(input: PromptInput, options: GenerateOptions = {}): Generation {
+  generate(input: string | PromptInput, options: GenerateOptions = {}): Generation {
     const { loaded } = this;
     const askedAtMs = wallMs();
     let isStopped = false;
@@ -322,7 +325,7 @@ export class Fanlight {
           if (isStopped) throw new FanlightError("cancelled", "the reply was stopped before it began");
           return await this.askModel(
             "generate",
-            { request, askedAtMs },
+            { request, askedAtMs, scope: options.scope ?? "" },
             (event) => ("phase" in event ? undefined : heard(event)),
             undefined,
             (stop) => {
@@ -362,7 +365,7 @@ export class Fanlight {
   }
 
   /** Evaluates the beginning of conversations ahead, so that the next reply that begins so starts sooner. */
-  async prewarm(input: PromptInput): Promise<void> {
+  async prewarm(input: string | PromptInput): Promise<void> {
     await this.generate(input, { maxTokens: 1 }).text();
   }
 

@@ -102,6 +102,14 @@ export function wireOptions(options: ModelOptions, sha256: string[]): WireOption
   return wire;
 }
 
+/** Refuses what has another name than an option: it would be ignored. */
+export function refuseUnknown(what: string, options: object, known: ReadonlySet<string>): void {
+  const other = Object.keys(options).find((name) => !known.has(name));
+  if (other === undefined) return;
+  const names = [...known].join(", ");
+  throw new FanlightError("request", `${what} has no option ${other}: there are ${names}`);
+}
+
 /** A number that the engine can take; whether it is in range is the engine's to say. */
 export function whole(name: string, value: number): number {
   if (Number.isInteger(value) && value >= 0 && value < 2 ** 32) return value;

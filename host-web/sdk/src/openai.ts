@@ -73,6 +73,13 @@ export interface ChatCompletionStream extends AsyncIterable<ChatCompletionChunk>
   controller: AbortController;
 }
 
+/** How a completion is asked for. */
+export interface CompletionOptions {
+  signal?: AbortSignal;
+  /** As in `GenerateOptions`. */
+  scope?: string;
+}
+
 /** What of the engine is needed. */
 export interface Completer {
   modelName(): string;
@@ -201,22 +208,23 @@ export class Completions {
 
   create(
     request: ChatCompletionRequest & { stream: true },
-    options?: { signal?: AbortSignal },
+    options?: CompletionOptions,
   ): Promise<ChatCompletionStream>;
   create(
     request: ChatCompletionRequest & { stream?: false | null },
-    options?: { signal?: AbortSignal },
+    options?: CompletionOptions,
   ): Promise<ChatCompletion>;
   create(
     request: ChatCompletionRequest,
-    options?: { signal?: AbortSignal },
+    options?: CompletionOptions,
   ): Promise<ChatCompletion | ChatCompletionStream>;
   async create(
     request: ChatCompletionRequest,
-    { signal }: { signal?: AbortSignal } = {},
+    { signal, scope }: CompletionOptions = {},
   ): Promise<ChatCompletion | ChatCompletionStream> {
     checkParameters(request);
     const options = optionsOf(request);
+    if (scope !== undefined) options.scope = scope;
     const controller = new AbortController();
     options.signal = signal ? AbortSignal.any([signal, controller.signal]) : controller.signal;
     const generation = this.engine.generate(messagesOf(request), options);

@@ -66,7 +66,8 @@ export class SharedLine implements Line {
     private readonly visitor: Visitor,
   ) {
     this.channel.onmessage = ({ data }: MessageEvent<Letter>) => this.read(data);
-    void this.begin();
+    // Where a page may have no locks nothing can be shared: it has a worker of its own.
+    this.begin().catch(() => this.become());
   }
 
   send(message: ToWorker): void {
@@ -99,11 +100,12 @@ export class SharedLine implements Line {
   private async begin(): Promise<void> {
     const { signal } = this.closing;
     // Held while this tab lives, so that the owner hears when it is gone.
-    await new Promise<void>((held) => {
-      void navigator.locks.request(TAB_LOCK + this.tab, () => {
+    await new Promise<void>((held, refused) => {
+      const hold = () => {
         held();
         return this.untilClosed();
-      });
+      };
+      navigator.locks.request(TAB_LOCK + this.tab, hold).catch(refused);
     });
     this.isHeld = true;
     for (const message of this.waiting.splice(0)) this.send(message);

@@ -86,7 +86,10 @@ export interface Requests {
    * Generates a reply with the model of this key; every event is acknowledged. `askedAtMs` is wall time, for
    * telemetry.
    */
-  generate: { ask: { request: ReplyRequest; key: string; askedAtMs: number }; answer: ReplyEnd };
+  generate: {
+    ask: { request: ReplyRequest; key: string; askedAtMs: number; scope: string };
+    answer: ReplyEnd;
+  };
   tokenize: { ask: { request: TokenizeRequest; key: string }; answer: Uint32Array };
   detokenize: { ask: { ids: Uint32Array; key: string }; answer: string };
   /** Forgets the conversation in the cache. */
@@ -137,8 +140,8 @@ export type About =
 /** From the worker to the page. */
 export type FromWorker =
   | About
-  /** The script runs, and holds the lock of this name for as long as it lives. */
-  | { type: "alive"; lock: string }
+  /** The script runs, and holds the lock of this name as long as it lives; null where it may have none. */
+  | { type: "alive"; lock: string | null }
   /** The engine has panicked or trapped: nothing else will come. */
   | { type: "crash"; message: string };
 

@@ -1,7 +1,7 @@
 // From the options of a reply, as a page gives them, to what the engine takes.
 
 import { FanlightError } from "./errors.js";
-import { whole } from "./info.js";
+import { refuseUnknown, whole } from "./info.js";
 import type { ReplyRequest, TokenizeRequest } from "./protocol.js";
 
 export interface Message {
@@ -63,6 +63,12 @@ export interface GenerateOptions extends SamplingOptions {
   frameBudgetMs?: number;
   /** Steps per submission to the GPU: 1, 2 or 4; as measured. Never changes the reply. */
   windowSteps?: number;
+  /**
+   * Whose reply it is. Replies of different scopes share nothing: neither prompt tokens in the cache nor
+   * earlier replies of this visit that drafts are made from, whose use could be measured. Change it where one
+   * page serves several clients; each change evaluates the prompt from its first token. The page's own.
+   */
+  scope?: string;
   /** Whether a model that can think before it answers does so; `template` leaves it to its chat template. */
   think?: boolean | "template";
   /** Aborts the reply: reading it throws the signal's reason. */
@@ -133,13 +139,29 @@ function thinkOf(think: GenerateOptions["think"]): "on" | "off" | "template" {
   return think === true ? "on" : "off";
 }
 
+/** What a reply continues, whose form nobody has checked. A text by itself is a question. */
+function promptOf(input: string | PromptInput, think: GenerateOptions["think"]): ReplyRequest["prompt"] {
+  if (typeof input === "string") input = [{ role: "user", content: input }];
+  if (isChat(input)) return { form: "chat", turns: turnsOf(input), think: thinkOf(think) };
+  const text: unknown = input?.prompt;
+  if (typeof text !== "string")
+    throw new FanlightError("request", "there is no prompt: give a text, a list of messages or { prompt }");
+  return { form: "plain", text, parseSpecial: input.parseSpecial ?? false };
+}
+
+/** What `GenerateOptions` has. */
+const OPTIONS: ReadonlySet<string> = new Set([
+  ...["temperature", "topK", "topP", "minP", "repeatPenalty", "frequencyPenalty", "presencePenalty"],
+  ...["logitBias", "seed", "maxTokens", "stop", "width", "memory", "frameBudgetMs", "windowSteps"],
+  ...["scope", "think", "signal"],
+]);
+
 /** A request for a reply. */
-export function replyRequest(input: PromptInput, options: GenerateOptions): ReplyRequest {
+export function replyRequest(input: string | PromptInput, options: GenerateOptions): ReplyRequest {
+  refuseUnknown("generate", options, OPTIONS);
   const { stop, width } = options;
   const request: ReplyRequest = {
-    prompt: isChat(input)
-      ? { form: "chat", turns: turnsOf(input), think: thinkOf(options.think) }
-      : { form: "plain", text: String(input.prompt), parseSpecial: input.parseSpecial ?? false },
+    prompt: promptOf(input, options.think),
     tokenLimit: whole("maxTokens", options.maxTokens ?? MAX_TOKENS_DEFAULT),
   };
   if (stop !== undefined) request.stop = typeof stop === "string" ? [stop] : [...stop];

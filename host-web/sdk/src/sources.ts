@@ -1,5 +1,6 @@
 // Where models come from, as a page says it and as the worker takes it.
 
+import { baseUrl } from "./base.js";
 import { FanlightError } from "./errors.js";
 import type { WireSource } from "./protocol.js";
 
@@ -60,7 +61,7 @@ export async function resolve(source: ModelSource, isStored: boolean): Promise<R
   if ("url" in source) {
     let url: string;
     try {
-      url = new URL(source.url, document.baseURI).href;
+      url = new URL(source.url, baseUrl()).href;
     } catch {
       throw new FanlightError(
         "request",

@@ -69,6 +69,8 @@ let engine: Promise<Engine> | null = null;
  * goes by those that it had too, but for a load.
  */
 let loaded: { key: string; former: Set<string>; card: ModelCard } | null = null;
+/** Whose conversation the cache holds. */
+let scope = "";
 
 /** The module, fetched and compiled once. */
 function prepared(): Promise<InitOutput> {
@@ -156,8 +158,12 @@ async function setBudget(
 async function inspect({ source, options }: Extract<Question, { name: "inspect" }>): Promise<Answer> {
   await prepared();
   if (source.from === "files") return await inspectFiles(source.files, options);
-  // What a look reads is the beginning, which is kept once the model is loaded.
-  return await inspectAddress(source.address, undefined, options);
+  try {
+    // What is kept needs no server; a look keeps nothing.
+    return await inspectAddress(source.address, storage.reader(), options);
+  } finally {
+    storage.rest();
+  }
 }
 
 async function generate(
@@ -166,6 +172,8 @@ async function generate(
   told: Told,
 ): Promise<Answer> {
   const running = await holding(question.key);
+  if (question.scope !== scope) await running.reset();
+  scope = question.scope;
   const room = new Room();
   rooms.set(id, room);
   const queuedUs = Math.max(0, Math.round((wallMs() - question.askedAtMs) * 1000));
@@ -369,12 +377,20 @@ self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
   else wasmUrl = data.wasmUrl;
 });
 
-// Held until this worker ends, however it ends: the page waits for the same lock and so hears of the end.
-const lock = `fanlight-worker-${crypto.randomUUID()}`;
-await new Promise<void>((granted) => {
-  void navigator.locks.request(lock, () => {
-    granted();
-    return new Promise(() => {});
+/** Says that this worker lives, and how the page hears of its end. */
+async function begin(): Promise<void> {
+  // Held until this worker ends, however it ends: the page waits for the same lock and so hears of the end.
+  const name = `fanlight-worker-${crypto.randomUUID()}`;
+  const isHeld = await new Promise<boolean>((held) => {
+    const hold = () => {
+      held(true);
+      return new Promise<void>(() => {});
+    };
+    // A page without site data, as in a sandbox, may have no locks.
+    if (navigator.locks) navigator.locks.request(name, hold).catch(() => held(false));
+    else held(false);
   });
-});
-tell({ type: "alive", lock });
+  tell({ type: "alive", lock: isHeld ? name : null });
+}
+
+void begin();

@@ -200,6 +200,8 @@ export class BridgeClient {
     this.key = options.key;
     this.timeoutMs = options.timeoutMs ?? CONNECT_TIMEOUT_MS;
     this.link = openLink(options, (data) => this.hear(data));
+    // A page that is left says so: what it asked for would hold up others.
+    globalThis.addEventListener?.("pagehide", this.leave);
   }
 
   /** Whether the bridge answers and this key is the right one, and which model is loaded. */
@@ -219,6 +221,7 @@ export class BridgeClient {
   /** Ends the connection; what was asked is stopped. */
   close(): void {
     if (this.isClosed) return;
+    globalThis.removeEventListener?.("pagehide", this.leave);
     for (const [seq, { session }] of this.waiting) this.cancel(seq, session);
     this.isClosed = true;
     for (const [seq, { failed }] of [...this.waiting]) {
@@ -229,6 +232,11 @@ export class BridgeClient {
     // After the cancels, which are on their way out.
     void this.posting.then(() => this.link.close());
   }
+
+  private readonly leave = (): void => {
+    const { session } = this;
+    if (session !== null && !this.isClosed) this.link.post(this.tagged({ type: "bye", session }));
+  };
 
   private async create(
     request: ChatCompletionRequest,

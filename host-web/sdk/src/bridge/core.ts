@@ -7,6 +7,7 @@ import { TokenBucket } from "./bucket.js";
 import { BRIDGE_VERSION, BridgeError, CHUNKS_UNTAKEN_MAX, proofOf } from "./client.js";
 import { base64url, isSame } from "./key.js";
 import {
+  CLIENT_SILENT_MS,
   PEERS_MAX,
   QUEUED_CHARS_MAX,
   REQUESTS_BURST,
@@ -26,7 +27,7 @@ export interface BridgeEngine {
     readonly completions: {
       create(
         request: ChatCompletionRequest,
-        options: { signal: AbortSignal },
+        options: { signal: AbortSignal; scope: string },
       ): Promise<ChatCompletion | ChatCompletionStream>;
     };
   };
@@ -84,12 +85,14 @@ export interface CoreStatus {
 export class BridgeCore {
   /** By session. */
   private readonly peers = new Map<string, Peer>();
+  /** Looks after clients while anything runs. */
+  private watch: ReturnType<typeof setInterval> | null = null;
 
-  /** `changed` hears when the status may have changed. */
+  /** `onStatus` hears when the status may have changed. */
   constructor(
     private readonly engine: BridgeEngine,
     private key: string | null,
-    private readonly changed: () => void = () => {},
+    private readonly onStatus: () => void = () => {},
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
@@ -130,6 +133,7 @@ export class BridgeCore {
       return;
     }
     if (message.type === "take") return this.taken(peer, message.seq, message.count);
+    if (message.type === "bye") return this.end(peer, clientGone("it was closed"));
     const waitMs = peer.rate.take();
     if (waitMs > 0) return this.refuse(source, peer.client, message.seq, tooMany(waitMs));
     const chars = message.body.length;
@@ -259,7 +263,8 @@ export class BridgeCore {
   ): Promise<void> {
     try {
       const { signal } = running.controller;
-      const completion = await this.engine.chat.completions.create(request, { signal });
+      // No client can measure what another one, or the page itself, has asked before.
+      const completion = await this.engine.chat.completions.create(request, { signal, scope: peer.session });
       if ("controller" in completion) await this.stream(peer, seq, running, completion);
       else if (!running.isOver) this.done(peer, seq, completion);
     } catch (error) {
@@ -304,6 +309,7 @@ export class BridgeCore {
   }
 
   private taken(peer: Peer, seq: number, count: number): void {
+    peer.lastMs = this.nowMs();
     const running = peer.running.get(seq);
     if (!running || count <= running.taken || count > running.sent) return;
     running.taken = count;
@@ -325,6 +331,26 @@ export class BridgeCore {
     running.wake();
   }
 
+  /** Hears that what runs may have changed. */
+  private changed(): void {
+    const isRunning = this.status.running > 0;
+    if (isRunning) this.watch ??= setInterval(() => this.look(), CLIENT_SILENT_MS / 4);
+    else if (this.watch !== null) {
+      clearInterval(this.watch);
+      this.watch = null;
+    }
+    this.onStatus();
+  }
+
+  /** Ends clients that have work and say nothing: a request whose tab is gone would hold up all others. */
+  private look(): void {
+    const since = this.nowMs() - CLIENT_SILENT_MS;
+    for (const peer of [...this.peers.values()]) {
+      if (peer.running.size > 0 && peer.lastMs <= since)
+        this.end(peer, clientGone(`nothing was heard of it for ${CLIENT_SILENT_MS / 1000} s`));
+    }
+  }
+
   private end(peer: Peer, error: BridgeError): void {
     peer.gone = error;
     this.peers.delete(peer.session);
@@ -336,6 +362,10 @@ export class BridgeCore {
 function notEnabled(): BridgeError {
   const message = "the developer bridge is switched off: switch it on in the settings of Fanlight's page";
   return new BridgeError("not-enabled", message);
+}
+
+function clientGone(why: string): BridgeError {
+  return new BridgeError("client-gone", `the page that asked is gone (${why}): connect again`);
 }
 
 function noSession(): BridgeError {

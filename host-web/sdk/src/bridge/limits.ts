@@ -24,5 +24,11 @@ export const WORDS_PER_SECOND = 8;
 /** A client that has taken nothing for so long while chunks wait for it is gone; its reply ends. */
 export const TAKE_TIMEOUT_MS = 30_000;
 
+/**
+ * A client that has said nothing for so long is gone, and what it asked for ends. It asks every ten seconds
+ * whether the bridge is there; in a tab that nobody looks at, browsers may let it do so once per minute.
+ */
+export const CLIENT_SILENT_MS = 180_000;
+
 /** Origins in the list: one person's own pages. */
 export const ORIGINS_MAX = 32;

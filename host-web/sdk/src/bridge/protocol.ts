@@ -9,6 +9,8 @@ export type ToBridge = { fanlightBridge: number; client: string } & (
   | { type: "ask"; session: string; seq: number; body: string; proof: string }
   /** How many chunks of a reply were taken so far. */
   | { type: "take"; session: string; seq: number; count: number }
+  /** It is closed: what it asked for ends. */
+  | { type: "bye"; session: string }
 );
 
 /** What can be asked. */

@@ -52,6 +52,8 @@ export function readMessage(data: unknown): ToBridge | Unusable | null {
         return unusable("malformed", "a take needs session, seq and count");
       }
       return { ...base, type, session, seq, count };
+    case "bye":
+      return isSession(session) ? { ...base, type, session } : null;
     case "ready":
     case "chunk":
     case "done":
@@ -59,7 +61,7 @@ export function readMessage(data: unknown): ToBridge | Unusable | null {
       // Another bridge's answer: on a channel everybody hears everything.
       return null;
     default:
-      return unusable("malformed", `a message has type ${shown(type)}: hello, ask and take are known`);
+      return unusable("malformed", `a message has type ${shown(type)}: hello, ask, take and bye are known`);
   }
 }
 

@@ -301,37 +301,31 @@ test("B5: what a client asked for ends when it says good-bye, or is silent for t
   const session = hello();
   send(signed(session, 1, chat()));
   await settle();
-  assert.equal(core.status.running, 1);
-  send({ type: "bye", session: "A".repeat(22) });
-  assert.equal(core.status.running, 1, "of another session");
-  send({ type: "bye", session });
-  await settle();
-  assert.equal(core.status.running, 0);
+  for (const [gone, left] of [["A".repeat(22), 1], [session, 0]]) {
+    send({ type: "bye", session: gone });
+    await settle();
+    assert.equal(core.status.running, left, "of its own session only");
+  }
   const again = hello(port, "client-2");
   send(signed(again, 1, chat(), { client: "client-2" }));
+  const pass = (ms) => mock.timers.tick(ms, (nowMs += ms));
+  for (const seq of [2, 3]) {
+    await settle();
+    pass(limits.CLIENT_SILENT_MS - 1);
+    assert.equal(core.status.running, 1, "it asks whether the bridge is there");
+    send(signed(again, seq, { method: "ping" }, { client: "client-2" }));
+  }
   await settle();
-  const pass = (ms) => {
-    nowMs += ms;
-    mock.timers.tick(ms);
-  };
-  pass(limits.CLIENT_SILENT_MS - 1);
-  assert.equal(core.status.running, 1);
-  send(signed(again, 2, { method: "ping" }, { client: "client-2" }));
-  await settle();
-  pass(limits.CLIENT_SILENT_MS - 1);
-  assert.equal(core.status.running, 1, "it has asked whether the bridge is there");
-  pass(limits.CLIENT_SILENT_MS);
-  await settle();
-  assert.equal(core.status.running, 0);
+  pass(2 * limits.CLIENT_SILENT_MS);
   assert.equal(errors().at(-1)[1], "client-gone");
 });
 
 test("K03, B3: every client's replies are in a scope of their own", async () => {
-  const sessions = [hello(), hello(port, "client-2")];
-  send(signed(sessions[0], 1, chat()));
-  send(signed(sessions[1], 1, chat(), { client: "client-2" }));
+  const clients = [CLIENT, "client-2"];
+  const scopes = clients.map((client) => hello(port, client));
+  scopes.forEach((session, at) => send(signed(session, 1, chat(), { client: clients[at] })));
   await settle();
-  assert.deepEqual(engine.scopes, sessions);
+  assert.deepEqual(engine.scopes, scopes);
 });
 
 test("off, without a model, and failing engines are told by their codes", async () => {

@@ -352,7 +352,7 @@ test("A1, A2: without a network conversations are read, a kept model is looked i
   const address = `/models/${path.basename(model)}`;
   await page.locator("#model-button").click();
   await page.locator("#address").fill(address);
-  await page.getByRole("button", { name: "Inspect" }).click();
+  await page.getByRole("button", { name: "Look it up" }).click();
   await page.locator("#card #memory").selectOption("lite");
   await page.locator("#load:enabled").click();
   await page.locator(".panel").waitFor({ state: "detached" });

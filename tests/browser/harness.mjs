@@ -72,7 +72,8 @@ export function launchWithExtension(extension) {
 /** A server of the page, the SDK and `models` that sends `headers` with everything. */
 export function serve(models, headers = {}, root = DIST) {
   const pages = path.join(HERE, "pages");
-  const folders = { "/": root, "/sdk/": SDK, "/devtools/": DEVTOOLS, "/pages/": pages, "/models/": models };
+  const folders = { "/": root, "/sdk/": SDK, "/devtools/": DEVTOOLS, "/pages/": pages, "/files/": models };
+  folders["/models/"] = models;
   return flawedServer(folders, headers);
 }
 

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { temporaryFolder } from "./files.mjs";
 import { SDK, Visit, serve, stage } from "./harness.mjs";
 
-const { Fanlight, FanlightError } = await import(`${SDK}/index.js`);
+const { Fanlight, FanlightError, hubFiles } = await import(`${SDK}/index.js`);
 const { replyRequest } = await import(`${SDK}/requests.js`);
 const { resolve } = await import(`${SDK}/sources.js`);
 
@@ -22,7 +22,7 @@ after(async () => on?.close());
 const created = (page, from, options = {}) =>
   page.evaluate(
     async ([address, how]) => {
-      const { Fanlight, FanlightError } = await import(address);
+      const { Fanlight, FanlightError, hubFiles } = await import(address);
       const slow = new Promise((late) => setTimeout(() => late("it never settles"), 20_000));
       const failed = (error) => [error instanceof FanlightError, error.code, error.message];
       return await Promise.race([Fanlight.create(how).then(({ adapter }) => adapter.name, failed), slow]);
@@ -50,6 +50,29 @@ test("A10, C5: a text is a question, and what is no prompt or no option is refus
     assert.throws(() => replyRequest(input, {}), (error) => error instanceof FanlightError, String(input));
   const unknown = () => replyRequest("Why?", { temprature: 1 });
   assert.throws(unknown, /generate has no option temprature: .*temperature/);
+});
+
+test("W06: a page of the hub is taken as its file, and a repository lists its models", async (context) => {
+  const blob = await resolve("https://huggingface.co/o/r/blob/main/x/y.gguf", false);
+  assert.equal(blob.key, "https://huggingface.co/o/r/resolve/main/x/y.gguf");
+  const other = await resolve("https://models.example/o/r/blob/main/y.gguf", false);
+  assert.match(other.key, /\/blob\//);
+  const names = ["b-q8_0.gguf", "a-q4_0.gguf", "README.md", "c-00001-of-00002.gguf", "c-00002-of-00002.gguf"];
+  const entries = names.map((path, at) => ({ type: "file", path, size: 900 - at }));
+  const asked = [];
+  context.mock.method(globalThis, "fetch", async (address) => {
+    asked.push(address);
+    return address.includes("/absent/") ? new Response("", { status: 404 }) : Response.json(entries);
+  });
+  const files = await hubFiles("someone/some-GGUF");
+  assert.deepEqual(
+    files.map(({ path }) => path),
+    ["c-00001-of-00002.gguf", "a-q4_0.gguf", "b-q8_0.gguf"],
+  );
+  assert.equal(files[1].url, "https://huggingface.co/someone/some-GGUF/resolve/main/a-q4_0.gguf");
+  assert.deepEqual(asked, ["https://huggingface.co/api/models/someone/some-GGUF/tree/main?recursive=true"]);
+  await assert.rejects(hubFiles("someone/absent"), /no such repository/);
+  await assert.rejects(hubFiles("nonsense"), /names no repository/);
 });
 
 test("A5: create() settles where no worker can be started", async () => {

@@ -305,7 +305,7 @@ test("what a model may take is planned, and refused where it cannot be met", asy
 
 test("the client of OpenAI's own package is served without a network", async () => {
   const found = await visit.run(async () => {
-    const { default: OpenAI } = await import("/models/openai.js");
+    const { default: OpenAI } = await import("/files/openai.js");
     const client = new OpenAI({
       apiKey: "none",
       baseURL: "https://engine.invalid/v1",

@@ -5,6 +5,7 @@ import { FanlightError, type GenerateOptions, type Generation } from "fanlight";
 import {
   messages,
   newestLeaf,
+  newId,
   path,
   siblings,
   turnsOf,
@@ -39,7 +40,7 @@ export async function edit(entry: Entry, text: string): Promise<void> {
 }
 
 async function askAfter(parent: string | null, content: string): Promise<void> {
-  const question: Entry = { id: crypto.randomUUID(), parent, role: "user", content };
+  const question: Entry = { id: newId(), parent, role: "user", content };
   unfinished.add(question.id);
   put(withEntry(state.current.value, question, Date.now()));
   state.draft.value = "";
@@ -92,7 +93,7 @@ function answer(question: string): Promise<boolean> {
   return during(
     "answering",
     async () => {
-      const id = crypto.randomUUID();
+      const id = newId();
       const model = state.modelName.value;
       const reply: Entry = { id, parent: question, role: "assistant", content: "", model };
       const writer = begin(id);
@@ -107,18 +108,19 @@ function answer(question: string): Promise<boolean> {
         await read(generation, reply.id, writer);
       } catch (failure) {
         isFull = failure instanceof FanlightError && failure.code === "prompt-too-long";
-        const { text } = writer;
-        const broken: Ending = "broken";
+        const ending: Ending = "broken";
+        const said = { ...writer.said(), ending };
         put(
-          text === ""
+          said.content === "" && said.thoughts === undefined
             ? { ...without(state.current.value, reply.id), leaf: question }
-            : withChange(state.current.value, reply.id, { content: text, ending: broken }, Date.now()),
+            : withChange(state.current.value, reply.id, said, Date.now()),
         );
         throw failure;
       } finally {
         writer.end();
         unfinished.delete(id);
         state.live.value = null;
+        state.thoughts.value = null;
         state.pass.value = null;
       }
     },
@@ -126,14 +128,17 @@ function answer(question: string): Promise<boolean> {
   );
 }
 
+/** What the setting is called by the engine. */
+const THINK = { model: "template", on: true, off: false } as const;
+
 /** What the settings say about answers. */
 function replyOptions(): GenerateOptions {
   const { maxTokens, temperature, topP, topK, minP, repeatPenalty, seed } = state.settings.value;
-  const { remembers, keeps } = state.settings.value;
+  const { remembers, keeps, thinks } = state.settings.value;
   const chosen = { temperature, topP, topK, minP, repeatPenalty };
   // Where conversations are not kept, answers are not either.
   const memory = remembers === "origin" && !keeps ? "conversation" : remembers;
-  const options: GenerateOptions = { maxTokens, ...chosen, memory };
+  const options: GenerateOptions = { maxTokens, ...chosen, memory, think: THINK[thinks] };
   if (seed.trim() !== "") options.seed = Number(seed);
   return options;
 }
@@ -142,6 +147,7 @@ function replyOptions(): GenerateOptions {
 async function read(generation: Generation, id: string, writer: Writer): Promise<void> {
   for await (const event of generation) {
     if (event.type === "text") await writer.append(event.delta);
+    else if (event.type === "reasoning") await writer.think(event.delta);
     else if (event.type === "stats") state.live.value = event.stats;
     else if (event.type === "progress") state.pass.value = event;
     else if (event.type === "warning") {
@@ -150,7 +156,7 @@ async function read(generation: Generation, id: string, writer: Writer): Promise
       const { stats, reason } = event;
       const isFull = reason === "length" && stats.promptTokens + stats.tokens >= stats.contextLength;
       const change = {
-        content: writer.text,
+        ...writer.said(),
         ending: isFull ? ("full" as const) : reason,
         note: speedLine(stats),
       };

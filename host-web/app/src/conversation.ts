@@ -12,6 +12,9 @@ export interface Entry {
   ending?: Ending;
   note?: string;
   model?: string;
+  /** Of an answer: what the model thought before it, which is not sent again, and for how long. */
+  thoughts?: string;
+  thoughtMs?: number;
 }
 
 const ENDINGS = ["stop", "length", "full", "cancelled", "broken"] as const;
@@ -35,9 +38,14 @@ export interface Conversation {
 
 const TITLE_LENGTH = 60;
 
+/** A random id. Made here, as pages that were not opened securely have no `randomUUID`. */
+export function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("-");
+}
+
 export function newConversation(now: number): Conversation {
   return {
-    id: crypto.randomUUID(),
+    id: newId(),
     title: "New conversation",
     created: now,
     changed: now,
@@ -166,7 +174,8 @@ export function withoutOldest(all: Turns): Turns | null {
 
 function checkedEntry(value: unknown, wrong: (what: string) => never): Entry {
   if (typeof value !== "object" || value === null) return wrong("an entry is no object");
-  const { id, parent = null, role, content, ending, note, model } = value as Record<string, unknown>;
+  const from = value as Partial<Record<keyof Entry, unknown>>;
+  const { id, parent = null, role, content, ending, note, model, thoughts, thoughtMs } = from;
   if (typeof id !== "string" || (role !== "user" && role !== "assistant") || typeof content !== "string")
     return wrong("an entry has no id, role or text");
   if (parent !== null && typeof parent !== "string") return wrong("an entry's parent is no id");
@@ -180,6 +189,8 @@ function checkedEntry(value: unknown, wrong: (what: string) => never): Entry {
     ...(known ? { ending: known } : {}),
     ...(typeof note === "string" ? { note } : {}),
     ...(typeof model === "string" ? { model } : {}),
+    ...(typeof thoughts === "string" ? { thoughts } : {}),
+    ...(typeof thoughtMs === "number" ? { thoughtMs } : {}),
   };
 }
 

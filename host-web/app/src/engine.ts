@@ -1,6 +1,6 @@
 // The engine of the page: opening the GPU, choosing, loading and checking.
 
-import { Fanlight, FanlightError, hub } from "fanlight";
+import { Fanlight, FanlightError } from "fanlight";
 import type { EngineEvent, LoadOptions, ModelOptions, ModelSource } from "fanlight";
 
 import { sentence, title } from "./format.js";
@@ -90,14 +90,6 @@ function hear(event: EngineEvent): void {
     const actions = from ? [{ label: `Load ${from.name} again`, run: () => void load(from) }] : [];
     showFailure(event.error, actions);
   }
-}
-
-/** A source from what was typed: an address, or owner/repository/file of a hub. */
-export function typedSource(text: string): NamedSource {
-  const typed = text.trim();
-  const isPath = /^[\w.-]+(\/[\w.-]+){2,}$/.test(typed) && !typed.startsWith(".");
-  const { url } = isPath ? hub(typed) : { url: new URL(typed, document.baseURI) };
-  return { name: nameOf(String(url)), source: { url } };
 }
 
 /** The file name at the end of an address. */

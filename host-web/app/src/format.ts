@@ -81,6 +81,17 @@ const TITLES: Partial<Record<FanlightError["code"], string>> = {
   unsupported: "That is not supported",
 };
 
+/** Characters of a name that are shown. */
+const NAME_LENGTH = 80;
+/** Controls, and marks that change the direction of what follows them. */
+const UNSEEN = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+
+/** A name out of a file as a line of its own: a file may call itself anything. */
+export function shownName(name: string): string {
+  const plain = name.replace(UNSEEN, " ").trim();
+  return plain.length <= NAME_LENGTH ? plain : `${plain.slice(0, NAME_LENGTH - 1).trimEnd()}…`;
+}
+
 /** A heading for a failure. */
 export function title(failure: unknown): string {
   return (failure instanceof FanlightError && TITLES[failure.code]) || "Something went wrong";

@@ -30,6 +30,8 @@ async function begin(): Promise<void> {
 
 const place = document.getElementById("app");
 if (!place) throw new Error("the page has no #app");
+// What stands there until the page has started.
+place.replaceChildren();
 render(<App />, place);
 void begin();
 

@@ -20,6 +20,8 @@ export interface Settings {
   seed: string;
   /** Most tokens of an answer. */
   maxTokens: number;
+  /** Whether a model that can think before it answers does so: as it does by itself, or as it is told. */
+  thinks: "model" | "on" | "off";
   /** Which earlier answers drafts are made from. */
   remembers: "off" | "conversation" | "origin";
   /** Instructions to the model. */
@@ -42,7 +44,8 @@ export const DEFAULTS: Settings = {
   minP: 0,
   repeatPenalty: 1,
   seed: "",
-  maxTokens: 512,
+  maxTokens: 2048,
+  thinks: "model",
   remembers: "origin",
   system: "",
   keeps: true,

@@ -12,6 +12,7 @@ import type {
 } from "fanlight";
 
 import { newConversation, type Conversation } from "./conversation.js";
+import { shownName } from "./format.js";
 import { changeSettings, onSettings, readSettings, type Settings } from "./settings.js";
 
 export type { Theme } from "./settings.js";
@@ -50,7 +51,7 @@ export const notice = signal<Notice | null>(null);
 export const chosen = signal<(NamedSource & { inspection: Inspection }) | null>(null);
 export const model = signal<ModelInfo | null>(null);
 /** What the model goes by: its name, or that of its file. */
-export const modelName = computed(() => model.value?.name || source.value?.name || "The model");
+export const modelName = computed(() => shownName(model.value?.name || source.value?.name || "The model"));
 /** Where the model came from that was loaded last. */
 export const source = signal<NamedSource | null>(null);
 /** The options that it was loaded with, as JSON. */
@@ -66,6 +67,8 @@ export const current = signal<Conversation>(newConversation(Date.now()));
 export const isStopping = signal(false);
 /** Numbers of the answer that is being written. */
 export const live = signal<GenerationStats | null>(null);
+/** What the model thinks before the answer that is being written; null while it has not. */
+export const thoughts = signal<string | null>(null);
 /** Of a model whose weights stream, how far the pass at hand is. */
 export const pass = signal<{ done: number; total: number } | null>(null);
 /** What is typed into the composer. */

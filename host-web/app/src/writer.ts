@@ -1,7 +1,9 @@
 // Puts an answer on the page as it comes: at most once per frame, and only its last block is made anew.
 
-import { rendered, openBlock } from "./markdown.js";
 import { withCopyButtons } from "./code.js";
+import type { Entry } from "./conversation.js";
+import { openBlock, rendered } from "./markdown.js";
+import { thoughts } from "./state.js";
 
 /** A page that is covered gets frames rarely: after so long an answer goes on without one. */
 const FRAME_MS = 100;
@@ -25,7 +27,10 @@ function nextFrame(run: () => void): void {
 let writing: Writer | null = null;
 
 export class Writer {
-  text = "";
+  private text = "";
+  private thoughts = "";
+  /** When the first and the last of the thoughts came. */
+  private thought: { fromMs: number; toMs: number } | null = null;
   private place: HTMLElement | null = null;
   private readonly open = document.createElement("div");
   /** How much of the text is in finished blocks. */
@@ -44,6 +49,22 @@ export class Writer {
     place.replaceChildren(this.open);
     this.finished = 0;
     this.show();
+  }
+
+  /** What was written so far, as parts of an entry. */
+  said(): Pick<Entry, "content" | "thoughts" | "thoughtMs"> {
+    const { text, thoughts: all, thought } = this;
+    if (thought === null) return { content: text };
+    return { content: text, thoughts: all, thoughtMs: Math.round(thought.toMs - thought.fromMs) };
+  }
+
+  /** Appends to the thoughts, which are shown apart; resolves as `append` does. */
+  think(text: string): Promise<void> {
+    const nowMs = performance.now();
+    this.thought = { fromMs: this.thought?.fromMs ?? nowMs, toMs: nowMs };
+    this.thoughts += text;
+    thoughts.value = this.thoughts;
+    return this.append("");
   }
 
   /**

@@ -31,5 +31,7 @@ export type {
 export type { Adapter, Sample, Snapshot, StoredModel, TypeUse, Verification, Warning } from "./protocol.js";
 export { MAX_TOKENS_DEFAULT } from "./requests.js";
 export type { GenerateOptions, Message, PlainPrompt, PromptInput, SamplingOptions } from "./requests.js";
-export { findModels, hub } from "./sources.js";
+export { hub, hubFiles } from "./hub.js";
+export type { HubFile } from "./hub.js";
+export { findModels } from "./sources.js";
 export type { FileSource, FoundModel, ModelSource, UrlSource } from "./sources.js";

@@ -2,6 +2,7 @@
 
 import { baseUrl } from "./base.js";
 import { FanlightError } from "./errors.js";
+import { fileAddress } from "./hub.js";
 import type { WireSource } from "./protocol.js";
 
 /** A model at an address that serves ranges; of a split model, any part of it. */
@@ -17,23 +18,6 @@ export interface UrlSource {
 export type FileSource = File | FileSystemFileHandle | readonly (File | FileSystemFileHandle)[];
 
 export type ModelSource = string | URL | UrlSource | FileSource;
-
-/** The hub whose addresses `hub` builds. */
-const HUB = "https://huggingface.co";
-
-/** The address of a file of a hub's repository: `owner/repository/file`, the file in folders or not. */
-export function hub(path: string, options: { revision?: string; host?: string } = {}): UrlSource {
-  const [owner, repository, ...file] = path.split("/");
-  const isWhole = [owner, repository, ...file].every((part) => part && part !== "." && part !== "..");
-  if (!isWhole || file.length === 0) {
-    const wanted = "owner/repository/file, such as someone/some-model-GGUF/some-model-q4_0.gguf";
-    throw new FanlightError("request", `"${path}" names no file of a hub: give ${wanted}`);
-  }
-  const revision = encodeURIComponent(options.revision ?? "main");
-  const name = file.map(encodeURIComponent).join("/");
-  const repositoryPath = `${encodeURIComponent(owner ?? "")}/${encodeURIComponent(repository ?? "")}`;
-  return { url: `${options.host ?? HUB}/${repositoryPath}/resolve/${revision}/${name}` };
-}
 
 /** A source as the worker takes it, the hashes that are expected, and a key that names it. */
 export interface ResolvedSource {
@@ -61,7 +45,7 @@ export async function resolve(source: ModelSource, isStored: boolean): Promise<R
   if ("url" in source) {
     let url: string;
     try {
-      url = new URL(source.url, baseUrl()).href;
+      url = fileAddress(new URL(source.url, baseUrl())).href;
     } catch {
       throw new FanlightError(
         "request",

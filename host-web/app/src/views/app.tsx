@@ -11,6 +11,7 @@ import {
   isSidebarOpen,
   isTelemetryOpen,
   model,
+  modelName,
   noGpu,
   panel,
 } from "../state.js";
@@ -48,7 +49,7 @@ function Bar() {
         }}
       >
         <Icon name="chip" />
-        <span class="model-name">{info ? info.name || "Unnamed model" : "Choose a model"}</span>
+        <span class="model-name">{info ? modelName.value : "Choose a model"}</span>
         {info && <span class="model-context">{context}</span>}
       </button>
       <IconButton

@@ -3,7 +3,7 @@
 import type { ModelDescription, Plan } from "fanlight";
 
 import { load, modelOptions, reconsider, resize, running, showFailure } from "../engine.js";
-import { bytes, parameters, sentence, types } from "../format.js";
+import { bytes, parameters, sentence, shownName, types } from "../format.js";
 import type { Settings } from "../settings.js";
 import { chosen, isBusy, loadedCacheMiB, loadedWith, model, set, settings, source } from "../state.js";
 import { Choice, NumberField } from "./parts.js";
@@ -121,7 +121,7 @@ export function ChosenCard() {
   const { inspection } = value;
   return (
     <section id="card" class="card" aria-label="The chosen model">
-      <h3>{inspection.name || value.name}</h3>
+      <h3>{shownName(inspection.name || value.name)}</h3>
       <Rows rows={factsOf(inspection, inspection.plan)} />
       {inspection.problem && (
         <p class="problem" role="alert">
@@ -166,7 +166,7 @@ export function LoadedCard() {
   const isSized = !isOther && JSON.stringify(modelOptions()) !== loadedWith.value;
   return (
     <section class="card" aria-label="The loaded model">
-      <h3>{info.name || from?.name}</h3>
+      <h3>{shownName(info.name || (from?.name ?? ""))}</h3>
       <Rows rows={factsOf(info, info.plan)} />
       <div class="row end">
         <ContextChoice />

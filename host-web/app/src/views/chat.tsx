@@ -5,8 +5,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { answerAgain, dropOldest, edit, regenerate, turnTo, unanswered } from "../chat.js";
 import { withCopyButtons } from "../code.js";
 import { path, siblings, type Entry } from "../conversation.js";
+import { duration } from "../format.js";
 import { rendered } from "../markdown.js";
-import { activity, current, model } from "../state.js";
+import { activity, current, model, modelName, thoughts } from "../state.js";
 import { scrollToEnd, writerOf } from "../writer.js";
 import { Fan } from "./icons.js";
 import { IconButton } from "./parts.js";
@@ -124,11 +125,25 @@ function AnswerText({ entry, isWriting }: { entry: Entry; isWriting: boolean }) 
   return <div class={`text ${isWriting ? "writing" : ""}`} ref={place} />;
 }
 
+/** What the model thought before its answer, folded away. */
+function Thoughts({ entry, isWriting }: { entry: Entry; isWriting: boolean }) {
+  const text = isWriting ? thoughts.value : entry.thoughts;
+  if (!text?.trim()) return null;
+  const seconds = (entry.thoughtMs ?? 0) / 1000;
+  return (
+    <details class="thoughts">
+      <summary>{isWriting ? "Thinking …" : `Thought for ${duration(seconds)}`}</summary>
+      <p>{text.trim()}</p>
+    </details>
+  );
+}
+
 function Answer({ entry }: { entry: Entry }) {
   const isWriting = activity.value === "answering" && entry.ending === undefined;
   const isIdle = activity.value === "idle";
   return (
     <article class="answer" aria-label="Answer" aria-busy={isWriting}>
+      <Thoughts entry={entry} isWriting={isWriting} />
       <AnswerText entry={entry} isWriting={isWriting} />
       {entry.ending && ENDINGS[entry.ending] && <p class="ending">{ENDINGS[entry.ending]}</p>}
       {entry.ending === "full" && !current.value.dropsOldest && (
@@ -148,7 +163,9 @@ function Answer({ entry }: { entry: Entry }) {
             onClick={() => void regenerate(entry)}
           />
           <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
-          <span class="note numbers">{entry.note}</span>
+          <span class="note numbers">
+            {[entry.model === modelName.value ? "" : entry.model, entry.note].filter(Boolean).join(" · ")}
+          </span>
         </div>
       )}
     </article>
@@ -167,7 +184,7 @@ export function Chat() {
           <div class="empty">
             <Fan size="large" />
             <h2>Ask something</h2>
-            <p class="faint">{model.value?.name || "The model"} is ready and answers on this computer.</p>
+            <p class="faint">{modelName.value} is ready and answers on this computer.</p>
           </div>
         )}
         {shown.map((entry) =>

@@ -11,7 +11,6 @@ import {
   running,
   showFailure,
   stored,
-  typedSource,
   start,
   type Offer,
 } from "../engine.js";
@@ -19,6 +18,7 @@ import { bytes, sentence } from "../format.js";
 import { lastModel, type LastModel } from "../last.js";
 import { activity, chosen, isBusy, noGpu } from "../state.js";
 import { readFolders, rememberFolder } from "../store.js";
+import { typedSource, type Typed } from "../typed.js";
 import { ChosenCard, LoadedCard } from "./card.js";
 import { Fan, Icon } from "./icons.js";
 import { Loading } from "./loading.js";
@@ -44,6 +44,31 @@ function FoundList({ found, onClose }: { found: FoundModel[]; onClose: () => voi
         {found.map(({ path, files, bytes: size }) => (
           <li key={path}>
             <button type="button" class="source" onClick={() => void choose({ name: path, source: files })}>
+              <Icon name="file" />
+              <span class="grow">{path}</span>
+              <span class="faint numbers">{bytes(size)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** The model files of a repository of the hub. */
+type Repository = Extract<Typed, { repository: string }>;
+
+function RepositoryList({ repository, onClose }: { repository: Repository; onClose: () => void }) {
+  return (
+    <section class="card" aria-label="Models in the repository">
+      <div class="row between">
+        <h3>{repository.repository}</h3>
+        <IconButton icon="close" label="Close the repository" onClick={onClose} />
+      </div>
+      <ul class="sources">
+        {repository.files.map(({ path, bytes: size, url }) => (
+          <li key={path}>
+            <button type="button" class="source" onClick={() => void choose(stored(url))}>
               <Icon name="file" />
               <span class="grow">{path}</span>
               <span class="faint numbers">{bytes(size)}</span>
@@ -92,20 +117,17 @@ function Kept() {
   );
 }
 
-function AddressForm() {
+function AddressForm({ onRepository }: { onRepository: (repository: Repository) => void }) {
   const [text, setText] = useState("");
   const submit = (event: Event) => {
     event.preventDefault();
-    try {
-      void choose(typedSource(text));
-    } catch (failure) {
-      showFailure(failure);
-    }
+    const take = (typed: Typed) => ("files" in typed ? onRepository(typed) : void choose(typed));
+    void typedSource(text).then(take, showFailure);
   };
   return (
     <form class="address" onSubmit={submit}>
       <label class="grow">
-        <span class="label">Address, or owner/repository/file of a hub</span>
+        <span class="label">Address, or owner/repository on Hugging Face</span>
         <input
           id="address"
           type="text"
@@ -113,12 +135,12 @@ function AddressForm() {
           spellcheck={false}
           autocomplete="off"
           value={text}
-          placeholder="https://…/model.gguf"
+          placeholder="https://…/model.gguf or owner/repository"
           onInput={(event) => setText(event.currentTarget.value)}
         />
       </label>
       <button type="submit" disabled={isBusy.value || text.trim() === ""}>
-        <Icon name="link" /> Inspect
+        <Icon name="link" /> Look it up
       </button>
     </form>
   );
@@ -269,6 +291,7 @@ function Pickers({ folders }: { folders: ReturnType<typeof useFolders> }) {
 
 function Sources() {
   const [offered, setOffered] = useState<Offer | null>(null);
+  const [repository, setRepository] = useState<Repository | null>(null);
   const folders = useFolders();
   useEffect(() => void offer().then(setOffered), []);
   const disabled = isBusy.value;
@@ -278,13 +301,14 @@ function Sources() {
     event.preventDefault();
     chooseFiles([...(event.dataTransfer?.files ?? [])]);
   };
+  if (repository) return <RepositoryList repository={repository} onClose={() => setRepository(null)} />;
   if (folders.found) return <FoundList found={folders.found} onClose={() => folders.setFound(null)} />;
   return (
     <div class="picker" onDragOver={(event) => event.preventDefault()} onDrop={take}>
       {last && <LastButton last={last} />}
       {offered && !isSame && <OfferButton offered={offered} />}
       <Pickers folders={folders} />
-      <AddressForm />
+      <AddressForm onRepository={setRepository} />
       {!disabled && <Kept />}
     </div>
   );

@@ -37,8 +37,14 @@ const MEMORIES: [Settings["remembers"], string][] = [
   ["off", "None"],
 ];
 
+const THINKING: [Settings["thinks"], string][] = [
+  ["model", "The model's default"],
+  ["on", "On"],
+  ["off", "Off"],
+];
+
 const THEMES: [Theme, string][] = [
-  ["auto", "As the computer"],
+  ["auto", "System"],
   ["light", "Light"],
   ["dark", "Dark"],
 ];
@@ -95,7 +101,8 @@ function Keeping() {
     ask(false);
     void endKeeping();
   };
-  const what = count === 1 ? "the conversation" : `all ${count} conversations`;
+  const [what, them] =
+    count === 1 ? ["the conversation", "it"] : [`all ${count} conversations`, "them"];
   return (
     <>
       <label class="check">
@@ -112,7 +119,7 @@ function Keeping() {
       </label>
       {isAsking && (
         <div class="notice error" role="alertdialog" aria-label="Delete conversations?">
-          <p class="grow">This deletes {what} from this computer. Export them first to keep a copy.</p>
+          <p class="grow">This deletes {what} from this computer. Export {them} first to keep a copy.</p>
           <button type="button" id="end-keeping" onClick={end}>
             Delete {what}
           </button>
@@ -146,6 +153,13 @@ export function SettingsPanel() {
         max={32_768}
         value={value.maxTokens}
         onChange={(maxTokens) => set({ maxTokens })}
+      />
+      <Choice
+        id="thinks"
+        label="Think before answering, where the model can"
+        value={value.thinks}
+        of={THINKING}
+        onChange={(thinks) => set({ thinks })}
       />
       <fieldset>
         <legend>How tokens are chosen</legend>

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::device::{Buffer, Device, GpuError};
+use crate::device::{Buffer, Device, GpuError, Scopes};
 use crate::kernels::{Binding, Kernel};
 use crate::runner::pipelines::{Bound, Pipelines};
 
@@ -68,7 +68,10 @@ impl Lab {
     async fn room(&self, bytes: u64, wanted_bytes: u64) -> Result<LabBuffer, GpuError> {
         let bytes = bytes.next_multiple_of(16).max(256);
         self.afford(wanted_bytes.max(bytes))?;
-        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::UNIFORM
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST;
         let buffer = self.device.create_buffer("lab", bytes, usage).await?;
         self.bytes.set(self.bytes.get() + bytes);
         Ok(LabBuffer(Rc::new(Lent { buffer, bytes: self.bytes.clone() })))
@@ -138,7 +141,7 @@ impl Lab {
             let (Binding::Read(n) | Binding::Write(n) | Binding::Uniform(n)) = missing;
             return Err(GpuError::MissingBuffer { owner: format!("binding {n} of {kernel:?}") });
         }
-        let scope = self.device.raw().push_error_scope(wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::push(self.device.raw());
         let group = interface.bind(&self.device, &bound);
         let mut encoder =
             self.device.raw().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("lab") });
@@ -149,9 +152,7 @@ impl Lab {
             pass.dispatch_workgroups(grid[0], grid[1], grid[2]);
         }
         let index = self.device.submit(encoder.finish());
-        if let Some(error) = scope.pop().await {
-            return Err(GpuError::Validation { reason: error.to_string() });
-        }
+        scopes.check().await?;
         Ok(index)
     }
 

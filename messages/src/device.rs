@@ -43,13 +43,13 @@ impl AdapterKind {
     }
 }
 
-/// Pipelines that this device must not use: what they compute is not, in every bit, what plain decoding
-/// computes.
+/// Pipelines that this device must not use: it cannot compile them, or what they compute is not, in every
+/// bit, what plain decoding computes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
     /// What they were to be used for.
     pub purpose: Purpose,
-    /// Which comparison failed, and its first difference.
+    /// Which pipeline failed, or which comparison and its first difference.
     pub evidence: String,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Quarantined {
             Purpose::Prompts => write!(f, "prompts are read token by token, which is slow: ")?,
             Purpose::Tree(nodes) => write!(f, "steps of {nodes} nodes and more are not used: ")?,
         }
-        write!(f, "this gpu gives other bits for them than for single tokens ({}); ", self.evidence)?;
+        write!(f, "this gpu cannot be trusted with them ({}); ", self.evidence)?;
         f.write_str("replies are right, and another driver may make them faster")
     }
 }
@@ -80,7 +80,7 @@ pub enum Preparation {
     Going,
     /// All exist and agree with plain decoding.
     Done,
-    /// They differ from plain decoding: the width cannot be used.
+    /// They cannot be compiled, or differ from plain decoding: the width cannot be used.
     Refused(Quarantined),
 }
 

@@ -30,7 +30,7 @@ fn spoiled(bytes: &[u8], tensor: &str, row: u64) -> Rc<[u8]> {
 }
 
 #[test]
-fn weights_that_are_no_numbers_end_the_reply_with_an_error() {
+fn n02_weights_that_are_no_numbers_end_the_reply_with_an_error() {
     World::run(|world, _| async move {
         let good: Rc<[u8]> =
             tiny(Architecture::Llama, TensorType::Q8_0, 5).build().unwrap().to_bytes().into();
@@ -39,9 +39,11 @@ fn weights_that_are_no_numbers_end_the_reply_with_an_error() {
             width: WidthPolicy::Fixed(width),
             ..Generate::new(Prompt::Ids((1..20).collect()), 6)
         };
-        // In the head only logits show it, in a layer the activations do.
-        for (tensor, row) in [("output.weight", 200), ("blk.0.ffn_down.weight", 3)] {
-            load(&handle, &spoiled(&good, tensor, row), Load::default()).await;
+        // In the head only logits show it, in a layer the activations do; keys and values are narrowed first,
+        // which would make ordinary numbers of them (N02).
+        let layer = ["ffn_down", "attn_k", "attn_v"].map(|name| (format!("blk.0.{name}.weight"), 3));
+        for (tensor, row) in [("output.weight".into(), 200)].into_iter().chain(layer) {
+            load(&handle, &spoiled(&good, &tensor, row), Load::default()).await;
             for width in [Width::Off, Width::Nodes(8)] {
                 let mut generation = handle.generate(request(width)).await.expect("the reply starts");
                 let mut last = None;

@@ -4,7 +4,6 @@ use fanlight_messages::error::DeviceError;
 
 /// Failures of the device or of what we ask of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum GpuError {
     /// No adapter answers.
     #[error(

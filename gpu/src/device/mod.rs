@@ -4,6 +4,8 @@
 
 mod driver;
 mod error;
+mod readback;
+mod scopes;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,6 +21,8 @@ pub(crate) use error::During;
 pub use error::GpuError;
 pub use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::device::AdapterKind;
+pub(crate) use readback::Readback;
+pub(crate) use scopes::{Raised, Scopes};
 
 /// Which adapter to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,29 +156,31 @@ impl Device {
         self.raw.destroy();
     }
 
-    /// Creates a buffer; an out-of-memory or validation error becomes a typed error.
+    /// Creates a buffer; what the device has against it becomes a typed error.
     pub async fn create_buffer(
         &self,
         owner: &str,
         bytes: u64,
         usage: wgpu::BufferUsages,
     ) -> Result<Buffer, GpuError> {
-        let memory = self.raw.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        let validation = self.raw.push_error_scope(wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::push(&self.raw);
         let raw = self.raw.create_buffer(&wgpu::BufferDescriptor {
             label: Some(owner),
             size: bytes,
             usage,
             mapped_at_creation: false,
         });
-        let (validation, memory) = (validation.pop(), memory.pop());
-        if let Some(error) = validation.await.or(memory.await) {
-            return Err(GpuError::OutOfMemory {
-                owner: owner.to_owned(),
-                wanted_bytes: bytes,
-                held_bytes: self.held_bytes.get(),
-                reason: error.to_string(),
-            });
+        match scopes.pop().await {
+            None => {}
+            // Only a device without memory is worth a smaller plan; anything else is a bug.
+            Some(Raised::OutOfMemory(reason)) => {
+                let (owner, held_bytes) = (owner.to_owned(), self.held_bytes.get());
+                return Err(GpuError::OutOfMemory { owner, wanted_bytes: bytes, held_bytes, reason });
+            }
+            Some(Raised::Refused(reason)) => {
+                let reason = format!("a buffer of {bytes} bytes for {owner}: {reason}");
+                return Err(GpuError::Validation { reason });
+            }
         }
         self.held_bytes.set(self.held_bytes.get() + bytes);
         Ok(Buffer { raw, bytes, held_bytes: self.held_bytes.clone() })
@@ -235,29 +241,8 @@ impl Device {
     }
 
     /// Maps `buffer` for reading once `index` has finished. The map is requested now and awaited later.
-    pub(crate) fn read(
-        &self,
-        buffer: &wgpu::Buffer,
-        index: wgpu::SubmissionIndex,
-    ) -> impl Future<Output = Result<Vec<u32>, GpuError>> + use<> {
-        let (sender, receiver) = oneshot::channel();
-        buffer.map_async(wgpu::MapMode::Read, .., move |result| {
-            let _ = sender.send(result);
-        });
-        self.driver.kick(index);
-        let (device, buffer) = (self.clone(), buffer.clone());
-        async move {
-            let mapped = receiver.await;
-            device.health()?;
-            let lost = |reason: String| GpuError::Lost { reason };
-            mapped.map_err(|_| lost("the map was dropped".into()))?.map_err(|e| lost(e.to_string()))?;
-            let words = {
-                let view = buffer.get_mapped_range(..).map_err(|e| lost(e.to_string()))?;
-                bytemuck::pod_collect_to_vec(&view)
-            };
-            buffer.unmap();
-            Ok(words)
-        }
+    pub(crate) fn read(&self, buffer: &wgpu::Buffer, index: wgpu::SubmissionIndex) -> Readback {
+        Readback::start(self, buffer, index)
     }
 
     /// Copies the first `bytes` of a buffer to the host.
@@ -294,5 +279,61 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         self.raw.destroy();
         self.held_bytes.set(self.held_bytes.get().saturating_sub(self.bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::{FutureExt, poll};
+
+    use super::*;
+
+    fn device() -> Device {
+        block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter is required")
+    }
+
+    #[test]
+    fn e29_a_buffer_that_breaks_a_rule_is_no_lack_of_memory() {
+        let device = device();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::STORAGE;
+        let refused = block_on(device.create_buffer("both", 16, usage)).err();
+        assert!(matches!(refused, Some(GpuError::Validation { .. })), "{refused:?}");
+        assert_eq!((device.health(), device.held_bytes()), (Ok(()), 0));
+    }
+
+    /// Report E21: a readback that is dropped at any moment leaves a buffer that can be copied to and read
+    /// again.
+    #[test]
+    fn e21_a_readback_that_is_dropped_gives_its_buffer_back() {
+        let device = device();
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let target = block_on(device.create_buffer("target", 16, usage)).unwrap();
+        let usage = wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let source = block_on(device.create_buffer("source", 16, usage)).unwrap();
+        let copy = |word: u32| {
+            device.queue().write_buffer(source.raw(), 0, bytemuck::cast_slice(&[word; 4]));
+            let mut encoder = device.raw().create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            encoder.copy_buffer_to_buffer(source.raw(), 0, target.raw(), 0, Some(16));
+            let index = device.submit(encoder.finish());
+            device.read(target.raw(), index)
+        };
+        for turn in 0..10 {
+            // At once, after a look at it, when the device has finished, and when it was read.
+            drop(copy(turn));
+            let mut looked_at = copy(turn);
+            block_on(async {
+                let _ = poll!(&mut looked_at);
+            });
+            drop(looked_at);
+            let finished = copy(turn);
+            device.raw().poll(wgpu::PollType::wait_indefinitely()).unwrap();
+            drop(finished);
+            assert_eq!(block_on(copy(turn)), Ok(vec![turn; 4]));
+            assert_eq!(device.health(), Ok(()), "turn {turn}");
+        }
+        device.destroy();
+        drop(copy(0));
+        assert!(copy(0).now_or_never().is_none_or(|words| words.is_err()));
     }
 }

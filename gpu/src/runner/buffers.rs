@@ -40,6 +40,8 @@ fn usage(owner: BufferOwner) -> wgpu::BufferUsages {
     match owner {
         BufferOwner::Params => U::UNIFORM | U::COPY_DST,
         BufferOwner::Readback(_) => U::MAP_READ | U::COPY_DST,
+        // Kernels with many buffers read it as a uniform.
+        BufferOwner::Ancestors => U::STORAGE | U::UNIFORM | U::COPY_DST | U::COPY_SRC,
         _ => U::STORAGE | U::COPY_DST | U::COPY_SRC,
     }
 }

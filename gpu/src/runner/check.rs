@@ -27,6 +27,28 @@ impl Checks {
         self.prompts.is_some()
     }
 
+    /// Uses no pipelines of this purpose any more.
+    fn quarantine(&mut self, found: Quarantined) {
+        match found.purpose {
+            Purpose::Prompts => self.prompts = Some(found),
+            Purpose::Tree(nodes) => {
+                self.trees.insert(nodes, Some(found));
+            }
+        }
+    }
+
+    /// What cannot be compiled or compared on this device is done without, as there is another way: the
+    /// failure becomes a quarantine. A device that is gone stays an error.
+    pub(super) fn spare(&mut self, purpose: Purpose, done: Result<(), GpuError>) -> Result<(), GpuError> {
+        match done {
+            Err(error @ (GpuError::Kernel { .. } | GpuError::OutOfMemory { .. })) => {
+                self.quarantine(Quarantined { purpose, evidence: error.to_string() });
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     /// What is known of steps of so many nodes; `None` before they were compared.
     pub(super) fn of_tree(&self, nodes: u32) -> Option<&Option<Quarantined>> {
         self.trees.get(&nodes)
@@ -37,12 +59,7 @@ impl Runner {
     /// Uses no pipelines of this purpose any more: prompts of several tokens are refused, or steps of so many
     /// nodes.
     pub fn quarantine(&mut self, found: Quarantined) {
-        match found.purpose {
-            Purpose::Prompts => self.checks.prompts = Some(found),
-            Purpose::Tree(nodes) => {
-                self.checks.trees.insert(nodes, Some(found));
-            }
-        }
+        self.checks.quarantine(found);
     }
 
     /// Refuses steps of a width that is in quarantine.
@@ -73,7 +90,10 @@ impl Runner {
         if self.checks.prompts.is_none() {
             let batch_tokens = self.plan.request.batch_tokens;
             let checked = Checked::Prompts { lane: PROMPT_BUCKET, batch_tokens };
-            self.checks.prompts = self.check(Purpose::Prompts, checked).await?;
+            match self.check(Purpose::Prompts, checked).await {
+                Ok(found) => self.checks.prompts = found,
+                Err(error) => self.checks.spare(Purpose::Prompts, Err(error))?,
+            }
         }
         Ok(self.checks.prompts.clone())
     }
@@ -105,8 +125,34 @@ impl Runner {
             }
         };
         Ok(found.map(|verdict| {
-            let evidence = format!("{}: {}", verdict.name, verdict.difference.unwrap_or_default());
+            let difference = verdict.difference.unwrap_or_default();
+            let evidence =
+                format!("it computes other bits than for single tokens, {}: {difference}", verdict.name);
             Quarantined { purpose, evidence }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel() -> Result<(), GpuError> {
+        Err(GpuError::Kernel { kernel: "gemm".into(), reason: "the driver gave up".into() })
+    }
+
+    #[test]
+    fn e24_what_does_not_compile_is_quarantined_and_named_and_a_loss_is_an_error() {
+        let mut checks = Checks::default();
+        checks.spare(Purpose::Tree(8), kernel()).unwrap();
+        let found = checks.of_tree(8).cloned().flatten().unwrap();
+        assert!(found.evidence.contains("gemm") && found.evidence.contains("gave up"), "{found}");
+        assert!(checks.of_tree(4).is_none() && !checks.forbid_prompts());
+        checks.spare(Purpose::Prompts, kernel()).unwrap();
+        assert!(checks.forbid_prompts());
+        let lost = GpuError::Lost { reason: String::new() };
+        assert_eq!(checks.spare(Purpose::Tree(2), Err(lost.clone())), Err(lost));
+        assert_eq!(checks.spare(Purpose::Tree(2), Ok(())), Ok(()));
+        assert!(checks.of_tree(2).is_none());
     }
 }

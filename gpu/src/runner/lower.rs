@@ -322,6 +322,7 @@ impl<'a> Lowering<'a> {
                 Bound::whole(3, self.buffers.get(BufferOwner::Value(*output))?),
                 Bound::whole(4, self.buffers.get(BufferOwner::Keys { layer: at, group })?),
                 Bound::whole(5, self.buffers.get(BufferOwner::Values { layer: at, group })?),
+                Bound::whole(9, self.buffers.get(BufferOwner::Faults)?),
             ];
             let groups_x = if group == 0 { shape.query_heads } else { 0 } + 2 * group_heads;
             let offset = self.record(&record)?;

@@ -16,15 +16,15 @@ mod prepare;
 mod report;
 mod ring;
 mod rope;
+mod slots;
 mod step;
 mod upload;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD};
-use fanlight_messages::device::{Quarantined, RequestSetup, WindowReport};
+use fanlight_messages::device::{Purpose, Quarantined, RequestSetup, WindowReport};
 use fanlight_messages::draft::MEMORY_TOKENS;
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
@@ -45,10 +45,11 @@ use pass::Pass;
 use pipelines::Pipelines;
 use report::Reported;
 use ring::Ring;
+use slots::{Lease, Slots};
 use step::StepKernels;
 use upload::Uploads;
 
-use crate::device::{Device, GpuError};
+use crate::device::{Device, GpuError, Scopes};
 use crate::kernels::Kernel;
 
 /// What uploads need, borrowed from a runner field by field.
@@ -94,7 +95,7 @@ pub struct Runner {
     /// Whether accepted rows may still wait to be copied to the cache.
     is_unflushed: bool,
     reported: Rc<Reported>,
-    slots: Vec<Rc<Cell<bool>>>,
+    slots: Slots,
 }
 
 impl Runner {
@@ -127,7 +128,7 @@ impl Runner {
             pipelines: &pipelines,
             params,
         };
-        let scope = device.raw().push_error_scope(wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::push(device.raw());
         let mut body = Vec::with_capacity(program.body.len());
         for op in &program.body {
             body.push(lowering.op(op)?);
@@ -142,9 +143,7 @@ impl Runner {
             let rows: Vec<u32> = (0..plan.batch_rows).collect();
             device.queue().write_buffer(index, 0, bytemuck::cast_slice(&rows));
         }
-        if let Some(error) = scope.pop().await {
-            return Err(GpuError::Validation { reason: error.to_string() });
-        }
+        scopes.check().await?;
         step::write_reliabilities(device, &buffers)?;
         Ok(Self {
             device: device.clone(),
@@ -153,7 +152,7 @@ impl Runner {
             search_first: MEMORY_TOKENS,
             is_unflushed: false,
             reported: Rc::default(),
-            slots: (0..READBACK_SLOTS).map(|_| Rc::default()).collect(),
+            slots: Slots::new(READBACK_SLOTS),
             ring: Ring::new(&plan),
             pass: None,
             program,
@@ -236,24 +235,32 @@ impl Runner {
         &mut self,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Option<Quarantined>, GpuError> {
-        let mut kernels = StepKernels::ALWAYS.to_vec();
         let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
         let batch_tokens = self.plan.request.batch_tokens;
         let prompts = [1, 2, batch_tokens].map(|tokens| tokens.min(batch_tokens));
         let prompts =
             prompts.map(|tokens| self.batch(tokens, Product::for_prompt(tokens), Rows::Prompt, tokens));
-        for batch in [one].into_iter().chain(prompts) {
-            for op in &self.body {
-                encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
-            }
-        }
-        for page in &self.head {
-            kernels.push(one.product.kernel(page, 1, one.packed_dot).0);
-        }
-        self.resolve(kernels, &mut progress).await?;
+        let mut plain = StepKernels::ALWAYS.to_vec();
+        plain.extend(self.body_kernels(one));
+        plain.extend(self.head.iter().map(|page| one.product.kernel(page, 1, one.packed_dot).0));
+        let batched = prompts.into_iter().flat_map(|batch| self.body_kernels(batch));
+        let batched = batched.filter(|kernel| !plain.contains(kernel)).collect();
+        let (plain, batched) = (self.unresolved(plain.clone()), self.unresolved(batched));
+        let (first, total) = (plain.len() as u64, (plain.len() + batched.len()) as u64);
+        self.resolve(plain, &mut |done, _| progress(done, total)).await?;
+        let resolved = self.resolve(batched, &mut |done, _| progress(first + done, total)).await;
+        self.checks.spare(Purpose::Prompts, resolved)?;
         let quarantined = self.check_prompts().await?;
         self.device.health()?;
         Ok(quarantined)
+    }
+
+    fn body_kernels(&self, batch: Batch) -> Vec<Kernel> {
+        let mut kernels = Vec::new();
+        for op in &self.body {
+            encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
+        }
+        kernels
     }
 
     fn batch(&self, tokens: u32, product: Product, rows: Rows, positions_max: u32) -> Batch {
@@ -394,13 +401,11 @@ impl Runner {
         self.submit_recorded(encoder, dispatches, growth)
     }
 
-    /// A readback slot that nothing is read from.
-    fn free_readback(&self) -> Result<(Rc<Cell<bool>>, &wgpu::Buffer), GpuError> {
-        let (index, slot) = (0u32..)
-            .zip(&self.slots)
-            .find(|(_, slot)| !slot.get())
-            .ok_or(GpuError::NoReadbackSlot { slots: self.slots.len() })?;
-        Ok((slot.clone(), self.buffers.get(BufferOwner::Readback(index))?))
+    /// A readback slot that nothing is read from, and its buffer.
+    fn lease_readback(&self) -> Result<(Lease, &wgpu::Buffer), GpuError> {
+        let lease = self.slots.lease()?;
+        let buffer = self.buffers.get(BufferOwner::Readback(lease.slot()))?;
+        Ok((lease, buffer))
     }
 
     /// Submits work, and behind it the copy of the control block that its report is read from.
@@ -410,17 +415,14 @@ impl Runner {
         dispatches: u32,
         growth: Option<u32>,
     ) -> Result<PendingReport, GpuError> {
-        let (slot, readback) = self.free_readback()?;
+        let (lease, readback) = self.lease_readback()?;
         let control = self.buffers.get(BufferOwner::Control)?;
         encoder.copy_buffer_to_buffer(control, 0, readback, 0, Some(CONTROL_BYTES));
         let submission = self.device.submit(encoder.finish());
-        slot.set(true);
+        let words = lease.hold(self.device.read(readback, submission));
         let (reported, committed) = (self.reported.clone(), self.committed.clone());
-        let words = self.device.read(readback, submission);
         Ok(async move {
-            let words = words.await;
-            slot.set(false);
-            let report = reported.take(&words?, dispatches)?;
+            let report = reported.take(&words.await?, dispatches)?;
             if let Some(growth) = growth {
                 committed.confirm(report.control.committed, growth);
             }

@@ -58,7 +58,7 @@ impl Runner {
     /// Drafts the next step and reads its tokens back, for a plan whose embedding rows are gathered.
     pub(super) fn submit_draft(&mut self, width: Width) -> Result<PendingTokens, GpuError> {
         self.device.health()?;
-        let (slot, readback) = self.free_readback()?;
+        let (lease, readback) = self.lease_readback()?;
         let search = self.search();
         let (mut encoder, ..) = self.record("draft", |runner, recorder| match width {
             Width::Off => Ok(()),
@@ -68,14 +68,8 @@ impl Runner {
         let tokens = self.buffers.get(BufferOwner::Tokens)?;
         encoder.copy_buffer_to_buffer(tokens, 0, readback, 0, Some(4 * rows as u64));
         let submission = self.device.submit(encoder.finish());
-        slot.set(true);
-        let words = self.device.read(readback, submission);
-        Ok(async move {
-            let words = words.await;
-            slot.set(false);
-            words.map(|words| words.into_iter().take(rows).collect())
-        }
-        .boxed_local())
+        let words = lease.hold(self.device.read(readback, submission));
+        Ok(async move { Ok(words.await?.into_iter().take(rows).collect()) }.boxed_local())
     }
 
     fn search(&self) -> Search {

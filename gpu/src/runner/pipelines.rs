@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::device::{Device, GpuError};
+use crate::device::{Device, GpuError, Raised, Scopes};
 use crate::kernels::{Binding, Kernel, Shader};
 
 /// What a kernel binds. Buffers can be bound long before the kernel is compiled.
@@ -75,7 +75,7 @@ impl Pipelines {
         interface: &Interface,
     ) -> Result<wgpu::ComputePipeline, GpuError> {
         let device = self.device.raw();
-        let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let scopes = Scopes::push(device);
         let module = self.device.create_module(&shader);
         let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some(&shader.label),
@@ -94,8 +94,10 @@ impl Pipelines {
             },
             cache: None,
         });
-        match scope.pop().await {
-            Some(error) => Err(GpuError::Kernel { kernel: shader.label, reason: error.to_string() }),
+        match scopes.pop().await {
+            Some(Raised::OutOfMemory(reason) | Raised::Refused(reason)) => {
+                Err(GpuError::Kernel { kernel: shader.label, reason })
+            }
             None => Ok(pipeline),
         }
     }
@@ -162,5 +164,27 @@ impl Interface {
             layout: &self.raw,
             entries: &entries,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::device::AdapterPreference;
+
+    /// What a driver refuses is told by the compile, and not to a later command that has nothing to do with
+    /// it.
+    #[test]
+    fn e24_a_pipeline_that_is_refused_leaves_the_device_healthy() {
+        let device = block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter");
+        let pipelines = Pipelines::new(&device);
+        let mut shader = render(Kernel::Choose).unwrap();
+        shader.wgsl = shader.wgsl.replace("fn main(", "fn other(");
+        let refused = block_on(pipelines.keep(Kernel::Choose, shader));
+        assert!(matches!(refused, Err(GpuError::Kernel { .. })), "{refused:?}");
+        assert_eq!((device.health(), pipelines.count()), (Ok(()), 0));
+        block_on(pipelines.get(Kernel::Choose)).expect("the right text compiles");
     }
 }

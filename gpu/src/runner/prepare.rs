@@ -1,11 +1,11 @@
 //! Pipelines that are compiled after a load: those of a width or of a way to choose tokens, when they are
 //! first wanted.
 
-use fanlight_messages::device::{Preparation, Quarantined};
+use fanlight_messages::device::{Preparation, Purpose, Quarantined};
 use fanlight_messages::draft::{WIDTHS, Width};
 use fanlight_messages::sampling::Sampling;
 
-use super::encode::{self, Batch, Rows};
+use super::encode::{Batch, Rows};
 use super::lower::Product;
 use super::step::{self, StepKernels};
 use super::{GpuError, Runner};
@@ -33,19 +33,18 @@ impl Runner {
     /// As [`compile_width`](Self::compile_width).
     pub(super) async fn compile_next(&mut self, width: Width) -> Result<Preparation, GpuError> {
         let kernels = self.width_kernels(width)?;
-        if let Some(kernel) = kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) {
-            self.resolve(vec![kernel], &mut |_, _| ()).await?;
-            return Ok(Preparation::Going);
-        }
         let Width::Nodes(nodes) = width else { return Ok(Preparation::Done) };
         match self.checks.of_tree(nodes) {
-            Some(None) => Ok(Preparation::Done),
-            Some(Some(found)) => Ok(Preparation::Refused(found.clone())),
-            None => {
-                self.check_tree(nodes).await?;
-                Ok(Preparation::Going)
-            }
+            Some(None) => return Ok(Preparation::Done),
+            Some(Some(found)) => return Ok(Preparation::Refused(found.clone())),
+            None => {}
         }
+        let done = match kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) {
+            Some(kernel) => self.resolve(vec![kernel], &mut |_, _| ()).await,
+            None => self.check_tree(nodes).await,
+        };
+        self.checks.spare(Purpose::Tree(nodes), done)?;
+        Ok(Preparation::Going)
     }
 
     /// What steps of a width need beyond what a load compiles.
@@ -71,12 +70,21 @@ impl Runner {
 
     fn step_kernels(&self, batch: Batch) -> Vec<Kernel> {
         let mut kernels = StepKernels::ALWAYS.to_vec();
-        for op in &self.body {
-            encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
-        }
+        kernels.extend(self.body_kernels(batch));
         let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         kernels.extend(self.head_all.iter().map(head));
         kernels
+    }
+
+    /// Those that are not compiled yet, each once.
+    pub(super) fn unresolved(&self, kernels: Vec<Kernel>) -> Vec<Kernel> {
+        let mut wanted: Vec<Kernel> = Vec::new();
+        for kernel in kernels {
+            if !self.resolved.contains_key(&kernel) && !wanted.contains(&kernel) {
+                wanted.push(kernel);
+            }
+        }
+        wanted
     }
 
     pub(super) async fn resolve(
@@ -84,12 +92,7 @@ impl Runner {
         kernels: Vec<Kernel>,
         progress: &mut impl FnMut(u64, u64),
     ) -> Result<(), GpuError> {
-        let mut wanted: Vec<Kernel> = Vec::new();
-        for kernel in kernels {
-            if !self.resolved.contains_key(&kernel) && !wanted.contains(&kernel) {
-                wanted.push(kernel);
-            }
-        }
+        let wanted = self.unresolved(kernels);
         let total = wanted.len() as u64;
         for (done, kernel) in (0..).zip(wanted) {
             progress(done, total);

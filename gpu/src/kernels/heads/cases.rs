@@ -1,7 +1,7 @@
 //! Heads of every length and cache format: pairings, partial rotation, norms, biases, groups, and what f16
 //! cannot hold.
 
-use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX};
+use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, NODES_MAX};
 use fanlight_messages::plan::KvFormat;
 
 use super::twin::Head;
@@ -164,6 +164,7 @@ struct Answer {
     query: Vec<u32>,
     keys: Vec<u32>,
     values: Vec<u32>,
+    faults: u32,
 }
 
 async fn run(lab: &Lab, case: &Case, step: &Step, control: &[u32]) -> Answer {
@@ -190,7 +191,8 @@ async fn run(lab: &Lab, case: &Case, step: &Step, control: &[u32]) -> Answer {
     let keys = lab.words(&case.cache().empty()).await.expect("a buffer");
     let values = lab.words(&case.cache().empty()).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
-    let mut table = vec![0; ROWS * ANCESTOR_STRIDE as usize];
+    let faults = lab.words(&[0]).await.expect("a buffer");
+    let mut table = vec![0; (NODES_MAX * ANCESTOR_STRIDE) as usize];
     let rows = table.chunks_exact_mut(ANCESTOR_STRIDE as usize);
     rows.zip(DEPTHS).for_each(|(row, depth)| row[ANCESTOR_STRIDE as usize - 1] = depth as u32);
     let ancestors = lab.words(&table).await.expect("a buffer");
@@ -203,6 +205,7 @@ async fn run(lab: &Lab, case: &Case, step: &Step, control: &[u32]) -> Answer {
         (5, &values),
         (6, &ancestors),
         (7, &control),
+        (9, &faults),
     ];
     let queries = if case.has(WRITES_QUERIES) { QUERY_HEADS } else { 0 };
     let groups_x = (queries + 2 * case.group_heads) as u32;
@@ -214,6 +217,7 @@ async fn run(lab: &Lab, case: &Case, step: &Step, control: &[u32]) -> Answer {
         query: lab.read(&query, query_len).await.expect("a readback"),
         keys: lab.read(&keys, words).await.expect("a readback"),
         values: lab.read(&values, words).await.expect("a readback"),
+        faults: lab.read(&faults, 1).await.expect("a readback")[0],
     }
 }
 
@@ -254,6 +258,7 @@ fn check(lab: &Lab, case: &Case) {
     place.assert(&query, &got.query);
     check_cache(case, &step, place, Side::Keys, &got.keys);
     check_cache(case, &step, place, Side::Values, &got.values);
+    assert_eq!(got.faults, 0, "{name}: finite values are no fault");
     let got = block_on(run(lab, case, &step, &ended(COMMITTED as u32, LIVE as u32)));
     for (what, words) in [("query", got.query), ("keys", got.keys), ("values", got.values)] {
         Place { what, ..place }.assert_untouched(&words);
@@ -307,6 +312,33 @@ fn heads_of_every_length_reach_a_float_cache() {
     }
 }
 
+/// A row whose keys or values are no numbers is told by its bit, whatever the cache does to them; the clamp
+/// of a half cache would make an ordinary number of it.
+#[test]
+fn n02_a_broken_key_or_value_raises_the_fault_of_its_row() {
+    let lab = &lab();
+    for (format, tree) in [KvFormat::F16, KvFormat::F32].into_iter().flat_map(|f| [(f, false), (f, true)]) {
+        let case = Case { tree, ..cases(64, format)[0] };
+        let good = case.step();
+        let slots = [QUERY_HEADS, QUERY_HEADS + KV_HEADS];
+        let broken = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+        for (slot, value) in slots.into_iter().flat_map(|slot| broken.map(|value| (slot, value))) {
+            // The last row is not live: what is in it is nobody's.
+            for (row, wanted) in [(0, 1), (LIVE - 1, 1 << (LIVE - 1)), (ROWS - 1, 0)] {
+                for element in [0, case.head_len - 1] {
+                    let mut input = good.input.clone();
+                    input[row * case.input_len() + slot * case.head_len + element] = value;
+                    let step = Step { input, vectors: good.vectors.clone(), turns: good.turns.clone() };
+                    let got = block_on(run(lab, &case, &step, &case.control()));
+                    assert_eq!(got.faults, wanted, "{value} in row {row}, head {slot}, {format:?}, {tree}");
+                    let ended = block_on(run(lab, &case, &step, &ended(COMMITTED as u32, LIVE as u32)));
+                    assert_eq!(ended.faults, 0, "a request that is over raises nothing");
+                }
+            }
+        }
+    }
+}
+
 /// Accepted rows of the other region, by depth: any nodes, in any order.
 const ACCEPTED: [usize; 8] = [1, 4, 2, 31, 17, 30, 3, 9];
 
@@ -338,6 +370,7 @@ fn check_copies(lab: &Lab, case: &Case, pending: usize, parity: usize, end: u32)
             [lab.words(&before[0]).await, lab.words(&before[1]).await].map(|b| b.expect("a buffer"));
         let other = lab.zeros(4096).await.expect("a buffer");
         let query = lab.zeros(4096).await.expect("a buffer");
+        let faults = lab.zeros(1).await.expect("a buffer");
         let bindings = [
             (0, &other),
             (1, &other),
@@ -347,6 +380,7 @@ fn check_copies(lab: &Lab, case: &Case, pending: usize, parity: usize, end: u32)
             (5, &values),
             (6, &other),
             (7, &control),
+            (9, &faults),
         ];
         let params = Params {
             query_heads: QUERY_HEADS as u32,

@@ -7,6 +7,7 @@ mod twin;
 
 use super::KvFormat;
 use super::source::{RenderError, Shader, render};
+use fanlight_messages::draft::{ANCESTOR_STRIDE, NODES_MAX};
 use minijinja::context;
 
 /// One pipeline per head length, cache format and place of the rows.
@@ -55,12 +56,13 @@ impl Variant {
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("heads{} {} {:?}", if self.tree { " tree" } else { "" }, self.head_len, self.kv_format),
-            &["control", "heads"],
+            &["control", "broken", "heads"],
             context! {
                 head_len => self.head_len,
                 group => (self.head_len / 2).next_multiple_of(32),
                 kv => kv_name(self.kv_format),
                 tree => self.tree,
+                ancestor_quads => NODES_MAX * ANCESTOR_STRIDE / 4,
             },
             Vec::new(),
         )

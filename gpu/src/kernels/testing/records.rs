@@ -29,13 +29,13 @@ fn declared(kernel: Kernel) -> Option<(Vec<Member>, usize)> {
     let shader = kernel.shader().unwrap_or_else(|error| panic!("{kernel:?}: {error}"));
     let module = naga::front::wgsl::parse_str(&shader.wgsl)
         .unwrap_or_else(|error| panic!("{}: {}", shader.label, error.emit_to_string(&shader.wgsl)));
-    let uniform = module.global_variables.iter().find(|(_, v)| v.space == naga::AddressSpace::Uniform);
-    let Some((_, uniform)) = uniform else {
+    let is_params = |v: &naga::GlobalVariable| {
+        v.space == naga::AddressSpace::Uniform && v.binding.as_ref().is_some_and(|b| b.binding == 8)
+    };
+    let Some((_, uniform)) = module.global_variables.iter().find(|(_, v)| is_params(v)) else {
         assert!(!shader.bindings.iter().any(|b| matches!(b, Binding::Uniform(_))), "{}", shader.label);
         return None;
     };
-    let number = uniform.binding.as_ref().map(|b| b.binding);
-    assert_eq!(number, Some(8), "{}: parameters are bound at 8", shader.label);
     let naga::TypeInner::Struct { members, span } = &module.types[uniform.ty].inner else {
         panic!("{}: the parameters are no struct", shader.label);
     };

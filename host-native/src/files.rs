@@ -3,8 +3,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use futures::channel::oneshot;
@@ -13,16 +12,11 @@ use fanlight_actors::source::{ByteSource, NamedSource, part_names};
 use fanlight_messages::error::SourceError;
 use fanlight_messages::limits::READS_IN_FLIGHT;
 
+use crate::reads::{ReadJob, ReadQueue};
+
 /// Reads that wait for a thread: pages and embedding rows of a pass, and those of a load. A place is always
 /// free: a read that waited for one while nobody polls it would keep the place from one that is awaited.
 const READS_WAITING: usize = 3 * READS_IN_FLIGHT;
-
-/// A read on its way to a thread.
-struct ReadJob {
-    offset: u64,
-    buffer: Vec<u8>,
-    done: oneshot::Sender<std::io::Result<Vec<u8>>>,
-}
 
 /// How bytes leave the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +30,13 @@ pub enum Reads {
 /// A file that threads of its own read. They end with the source.
 struct FileSource {
     len: u64,
-    jobs: SyncSender<ReadJob>,
+    jobs: Arc<ReadQueue>,
+}
+
+impl Drop for FileSource {
+    fn drop(&mut self) {
+        self.jobs.close();
+    }
 }
 
 impl FileSource {
@@ -51,23 +51,19 @@ impl FileSource {
             bail!("{} is not a file: name a model file (GGUF)", path.display());
         }
         let file = Arc::new(file);
-        let (jobs, queue) = sync_channel(READS_WAITING);
-        let queue = Arc::new(Mutex::new(queue));
+        // Dropping it ends the threads that were started.
+        let source = Self { len: metadata.len(), jobs: Arc::new(ReadQueue::new(READS_WAITING)) };
         for _ in 0..READS_IN_FLIGHT {
-            let (file, queue) = (file.clone(), queue.clone());
-            std::thread::Builder::new()
-                .name("file-read".into())
-                .spawn(move || serve(&file, reads, &queue))?;
+            let (file, jobs) = (file.clone(), source.jobs.clone());
+            std::thread::Builder::new().name("file-read".into()).spawn(move || serve(&file, reads, &jobs))?;
         }
-        Ok(Self { len: metadata.len(), jobs })
+        Ok(source)
     }
 }
 
-fn serve(file: &File, reads: Reads, queue: &Mutex<Receiver<ReadJob>>) {
+fn serve(file: &File, reads: Reads, jobs: &ReadQueue) {
     let mut aligned = direct::Buffer::default();
-    // A thread that waits for a job keeps the others waiting for their turn, not for the job's end.
-    let next = || queue.lock().ok()?.recv().ok();
-    while let Some(ReadJob { offset, mut buffer, done }) = next() {
+    while let Some(ReadJob { offset, mut buffer, done }) = jobs.next() {
         let read = match reads {
             Reads::Cached => read_exact_at(file, &mut buffer, offset),
             Reads::Direct => aligned.read_exact_at(file, &mut buffer, offset),
@@ -165,8 +161,9 @@ impl ByteSource for FileSource {
         let bytes = buffer.len() as u64;
         let failed = |reason: String| SourceError::Failed { offset, bytes, reason };
         let (done, read) = oneshot::channel();
-        let sent = self.jobs.try_send(ReadJob { offset, buffer, done });
-        sent.map_err(|error| failed(format!("more than {READS_WAITING} reads at once ({error})")))?;
+        if !self.jobs.push(ReadJob { offset, buffer, done }) {
+            return Err(failed(format!("more than {READS_WAITING} reads at once")));
+        }
         let read = read.await.map_err(|_| failed("the reading thread has ended".into()))?;
         read.map_err(|error| failed(error.to_string()))
     }

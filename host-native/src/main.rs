@@ -9,6 +9,7 @@ mod measured;
 mod memory;
 mod observe;
 mod options;
+mod reads;
 mod replay;
 mod reply;
 mod report;

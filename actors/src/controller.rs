@@ -1,50 +1,30 @@
 //! The controller actor: hears what windows cost, latches the plan of the next ones.
 
-use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::controller::*;
 use fanlight_scheduler::Controller;
 
-use crate::kit::{Asked, Latch, Mail, Mailbox};
+use crate::kit::{Latch, Mailbox, mail};
 
-/// What the controller hears.
-pub enum ControllerMail {
-    /// See [`ObserveWindow`].
-    Observe(ObserveWindow),
-    /// See [`ConfigurePlan`].
-    Configure(ConfigurePlan),
-    /// See [`ForgetCosts`].
-    Forget(ForgetCosts),
-    /// See [`ChooseMeasurement`].
-    Measure(Asked<ChooseMeasurement>),
-    /// See [`TakeCosts`].
-    Take(Asked<TakeCosts>),
-    /// See [`RecallCosts`].
-    Recall(Asked<RecallCosts>),
-    /// See [`TakeControllerSnapshot`].
-    Snapshot(Asked<TakeControllerSnapshot>),
-}
-
-macro_rules! from_asked {
-    ($($variant:ident($request:ty)),*) => {$(
-        impl From<Asked<$request>> for ControllerMail {
-            fn from(asked: Asked<$request>) -> Self {
-                Self::$variant(asked)
-            }
+mail! {
+    /// What the controller is asked and told.
+    pub enum ControllerMail {
+        asked {
+            /// See [`ChooseMeasurement`].
+            Measure(ChooseMeasurement),
+            /// See [`TakeCosts`].
+            Take(TakeCosts),
+            /// See [`RecallCosts`].
+            Recall(RecallCosts),
+            /// See [`TakeControllerSnapshot`].
+            Snapshot(TakeControllerSnapshot),
         }
-    )*};
-}
-from_asked!(
-    Measure(ChooseMeasurement),
-    Take(TakeCosts),
-    Recall(RecallCosts),
-    Snapshot(TakeControllerSnapshot)
-);
-
-impl Mail for ControllerMail {
-    fn lane(&self) -> Lane {
-        match self {
-            Self::Observe(_) => Lane::Inbox,
-            _ => Lane::Control,
+        told {
+            /// See [`ObserveWindow`].
+            Observe(ObserveWindow) in Inbox,
+            /// See [`ConfigurePlan`].
+            Configure(ConfigurePlan) in Control,
+            /// See [`ForgetCosts`].
+            Forget(ForgetCosts) in Control,
         }
     }
 }

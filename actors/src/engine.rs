@@ -12,17 +12,19 @@
 
 mod budget;
 mod calibrate;
+mod door;
 mod generate;
 mod handle;
 mod journal;
 mod load;
+mod mail;
 mod prompt;
 mod quarantine;
-mod remember;
 mod reply;
 mod run;
+mod session;
 mod shell;
-mod telling;
+mod state;
 mod text;
 mod timing;
 
@@ -46,7 +48,8 @@ pub(crate) use load::context_len;
 
 pub use handle::{EngineHandle, Generation};
 pub use journal::Journal;
-pub use shell::{EngineLinks, EngineMail, engine};
+pub use mail::{EngineLinks, EngineMail};
+pub use shell::engine;
 
 /// Starts an engine on this thread. It ends when every clone of its handle is dropped.
 pub fn start_engine<B: Backend>(world: &World, backend: B, clock: Clock) -> EngineHandle {

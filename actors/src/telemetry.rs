@@ -5,33 +5,23 @@ use std::rc::Rc;
 
 use fanlight_messages::limits::{SAMPLES, SAMPLES_CONTROL};
 use fanlight_messages::protocol::telemetry::{Facts, RecordDrafts, RecordSample, TakeSnapshot};
-use fanlight_messages::protocol::{Lane, Request};
 use fanlight_telemetry::Recorder;
 
-use crate::kit::{Addr, Asked, Capacities, Clock, Latch, Mail, Mailbox, World};
+use crate::kit::{Addr, Capacities, Clock, Latch, Mailbox, World, mail};
 
-/// What telemetry hears.
-pub enum TelemetryMail {
-    /// A sample.
-    Record(RecordSample),
-    /// See [`RecordDrafts`].
-    Drafts(RecordDrafts),
-    /// See [`TakeSnapshot`].
-    Snapshot(Asked<TakeSnapshot>),
-}
-
-impl Mail for TelemetryMail {
-    fn lane(&self) -> Lane {
-        match self {
-            Self::Record(_) | Self::Drafts(_) => Lane::Inbox,
-            Self::Snapshot(_) => TakeSnapshot::LANE,
+mail! {
+    /// What telemetry is asked and told.
+    pub enum TelemetryMail {
+        asked {
+            /// See [`TakeSnapshot`].
+            Snapshot(TakeSnapshot),
         }
-    }
-}
-
-impl From<Asked<TakeSnapshot>> for TelemetryMail {
-    fn from(asked: Asked<TakeSnapshot>) -> Self {
-        Self::Snapshot(asked)
+        told {
+            /// A sample.
+            Record(RecordSample) in Inbox,
+            /// See [`RecordDrafts`].
+            Drafts(RecordDrafts) in Inbox,
+        }
     }
 }
 
@@ -74,7 +64,7 @@ impl TelemetryLink {
         self.facts.get()
     }
 
-    /// Some of that is other now.
+    /// Some of that has changed.
     pub fn change_facts(&self, change: impl FnOnce(&mut Facts)) {
         let mut facts = self.facts.get();
         change(&mut facts);

@@ -83,6 +83,10 @@ impl Backend for GpuBackend {
         self.0.borrow().facts().clone()
     }
 
+    fn health(&self) -> Result<(), DeviceError> {
+        self.0.borrow().health().during("a command that nobody waited for")
+    }
+
     async fn reopen(&self) -> Result<(), DeviceError> {
         let (preference, mut waited_ms) = (self.device().preference(), 0);
         loop {

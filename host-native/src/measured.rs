@@ -83,7 +83,7 @@ impl MeasuredModel {
         let plan = plan(&program, request, adapter.binding_bytes_max)?;
         let placement = opened.placement(plan)?;
         site.times.open = site.lap();
-        let placed = place_model(&mut site, &placement, progress, || false).await?;
+        let placed = place_model(&mut site, &placement, progress).await?;
         let TimedDevice { device, times, .. } = site;
         let (runner, read_bytes) = (device.into_model()?, placed.read_bytes);
         Ok(Self { name, adapter, read_bytes, times, runner, program })

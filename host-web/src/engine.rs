@@ -19,7 +19,7 @@ use fanlight_actors::source::NamedSource;
 use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::draft::{Width, WidthPolicy};
-use fanlight_messages::error::{GenerateError, LoadError};
+use fanlight_messages::error::{GenerateError, Gone, LoadError};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::wire::SnapshotWire;
@@ -189,10 +189,7 @@ impl Engine {
         let progress = Latch::new(LoadProgress::default());
         let setting = self.handle.set_budget(request, progress.clone());
         let set = telling_progress(setting, &progress, &on_progress).await;
-        // Only a plan that cannot be made leaves the model as it was.
-        if let Err(error) = &set
-            && !matches!(error, LoadError::OverBudget { .. } | LoadError::Plan { .. } | LoadError::Busy)
-        {
+        if !self.handle.holds_model() {
             self.loaded.replace(None);
         }
         let BudgetSet { plan, was_reduced, gpu_bytes, read_bytes, quarantined } =
@@ -210,7 +207,7 @@ impl Engine {
     /// Whether a model is loaded.
     #[wasm_bindgen(js_name = holdsModel)]
     pub fn holds_model(&self) -> bool {
-        self.loaded.borrow().is_some()
+        self.handle.holds_model()
     }
 
     /// Stops what runs and frees the model.
@@ -259,7 +256,7 @@ impl Engine {
             };
             tell(&on_event, &event).await?;
         }
-        Err(self.failed(GenerateError::EngineGone { actor: "engine" }.into()))
+        Err(self.failed(GenerateError::from(Gone { actor: "engine" }).into()))
     }
 
     /// Stops the reply or load at hand; resolves when the engine is idle.
@@ -454,7 +451,7 @@ pub async fn inspect_address(
 
 fn no_model() -> Failure {
     let message = "no model is loaded: load one first".into();
-    Failure { kind: FailureKind::Request, message }
+    Failure { kind: FailureKind::NoModel, message }
 }
 
 fn file_sources(files: Vec<web_sys::File>) -> Vec<NamedSource> {

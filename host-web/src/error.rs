@@ -29,6 +29,8 @@ pub enum FailureKind {
     Server,
     /// The file is not a usable model.
     Model,
+    /// No model is loaded, or the one that was is gone: load one.
+    NoModel,
     /// The request is not possible.
     Request,
     /// The prompt has more tokens than the context.
@@ -69,8 +71,8 @@ fn device_kind(error: &DeviceError) -> FailureKind {
         DeviceError::Unavailable { .. } => FailureKind::NoGpu,
         DeviceError::Lost { .. } => FailureKind::GpuLost,
         DeviceError::OutOfMemory { .. } => FailureKind::GpuMemory,
-        DeviceError::NoModel => FailureKind::Request,
-        _ => FailureKind::GpuRefused,
+        DeviceError::NoModel => FailureKind::NoModel,
+        DeviceError::Refused { .. } => FailureKind::GpuRefused,
     }
 }
 
@@ -85,7 +87,15 @@ impl From<HttpError> for Failure {
         let kind = match error {
             HttpError::Cancelled => FailureKind::Cancelled,
             HttpError::Address { .. } | HttpError::Header { .. } => FailureKind::Request,
-            _ => FailureKind::Server,
+            HttpError::Network { .. }
+            | HttpError::Broken { .. }
+            | HttpError::Status { .. }
+            | HttpError::IgnoresRanges { .. }
+            | HttpError::WrongRange { .. }
+            | HttpError::HiddenRange { .. }
+            | HttpError::Encoding { .. }
+            | HttpError::TooLong { .. }
+            | HttpError::Changed { .. } => FailureKind::Server,
         };
         Self::new(kind, &error)
     }
@@ -98,12 +108,12 @@ impl From<LoadError> for Failure {
             LoadError::Option { .. } => FailureKind::Request,
             LoadError::Source { .. } => FailureKind::Source,
             LoadError::Header { .. } | LoadError::Model { .. } | LoadError::Text { .. } => FailureKind::Model,
-            LoadError::Plan { .. } => FailureKind::Model,
+            // The file is as good as before: another adapter or other options are wanted.
+            LoadError::Plan { .. } => FailureKind::Request,
             LoadError::OverBudget { .. } => FailureKind::GpuMemory,
             LoadError::Device(device) => device_kind(device),
             LoadError::Cancelled => FailureKind::Cancelled,
-            LoadError::EngineGone { .. } => FailureKind::EngineGone,
-            _ => FailureKind::Other,
+            LoadError::EngineGone(_) => FailureKind::EngineGone,
         };
         Self::new(kind, &error)
     }
@@ -116,8 +126,18 @@ impl From<GenerateError> for Failure {
             GenerateError::PromptTooLong { .. } => FailureKind::PromptTooLong,
             GenerateError::Device(device) => device_kind(device),
             GenerateError::Poisoned { .. } => FailureKind::Model,
-            GenerateError::EngineGone { .. } => FailureKind::EngineGone,
-            _ => FailureKind::Request,
+            GenerateError::EngineGone(_) => FailureKind::EngineGone,
+            GenerateError::NoModel => FailureKind::NoModel,
+            GenerateError::Source { .. } => FailureKind::Source,
+            GenerateError::EmptyPrompt
+            | GenerateError::MessageTooLong { .. }
+            | GenerateError::TokenLimit { .. }
+            | GenerateError::Option { .. }
+            | GenerateError::Sampling(_)
+            | GenerateError::StopText { .. }
+            | GenerateError::TokenId { .. }
+            | GenerateError::Template { .. }
+            | GenerateError::Text { .. } => FailureKind::Request,
         };
         Self::new(kind, &error)
     }

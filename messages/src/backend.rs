@@ -21,6 +21,13 @@ pub trait Backend: 'static {
     /// What the adapter is.
     fn facts(&self) -> AdapterFacts;
 
+    /// Whether what it computes can be trusted.
+    ///
+    /// # Errors
+    /// What is wrong with it: it was lost, or reported an error that nobody waited for. It must be opened
+    /// again.
+    fn health(&self) -> Result<(), DeviceError>;
+
     /// Opens the device again after it was lost; waits for it for a while.
     ///
     /// # Errors

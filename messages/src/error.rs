@@ -5,9 +5,16 @@ use thiserror::Error;
 
 use crate::sampling::SamplingError;
 
+/// An actor of the engine ended, and with it the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the engine has ended ({actor} is gone): start a new one")]
+pub struct Gone {
+    /// Which.
+    pub actor: &'static str,
+}
+
 /// The device refused or vanished.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum DeviceError {
     /// There is no device to run on.
     #[error("no usable gpu: {reason}; update the driver or the browser")]
@@ -42,7 +49,6 @@ pub enum DeviceError {
 
 /// Bytes of a model file could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum SourceError {
     /// The platform failed.
     #[error("reading {bytes} bytes at offset {offset} failed: {reason}; check the file and try again")]
@@ -68,7 +74,6 @@ pub enum SourceError {
 
 /// A model that could not be loaded. Nothing of it stays behind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum LoadError {
     /// A model is being loaded or a reply generated.
     #[error("the engine is busy: cancel the reply or wait for the load, then load again")]
@@ -138,16 +143,12 @@ pub enum LoadError {
     #[error("the load was cancelled")]
     Cancelled,
     /// The engine ended.
-    #[error("the engine has ended ({actor} is gone): start a new one")]
-    EngineGone {
-        /// Which of its actors failed.
-        actor: &'static str,
-    },
+    #[error(transparent)]
+    EngineGone(#[from] Gone),
 }
 
 /// A reply that could not be generated, or not to its end. The next request is served.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum GenerateError {
     /// No model is loaded.
     #[error("no model is loaded: load one first")]
@@ -245,16 +246,12 @@ pub enum GenerateError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The engine ended.
-    #[error("the engine has ended ({actor} is gone): start a new one")]
-    EngineGone {
-        /// Which of its actors failed.
-        actor: &'static str,
-    },
+    #[error(transparent)]
+    EngineGone(#[from] Gone),
 }
 
 /// Why costs that a host kept are not used. They are measured again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CostRecordError {
     /// It is no record, or a damaged one.
     #[error("the record of costs is damaged ({reason}): it is not used, costs are measured again")]
@@ -277,7 +274,6 @@ pub enum CostRecordError {
 
 /// Why costs could not be kept or looked up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CostStoreError {
     /// The host's store failed.
     #[error("costs could not be kept or looked up: {reason}")]
@@ -286,6 +282,6 @@ pub enum CostStoreError {
         reason: String,
     },
     /// The engine ended.
-    #[error("the engine has ended (controller is gone): start a new one")]
-    EngineGone,
+    #[error(transparent)]
+    EngineGone(#[from] Gone),
 }

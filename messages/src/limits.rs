@@ -123,12 +123,20 @@ pub const WIDTH_CHANGES: usize = 64;
 
 // --- Windows ---
 
-/// Predicted GPU time of one submission, microseconds: a tenth of the shortest watchdog in use (2 s), so that
-/// even a prediction that is far off does not lose the device.
-pub const SUBMISSION_US_MAX: u64 = 200_000;
+/// Predicted device time of one submission, microseconds: what a person who presses Stop does not notice, and
+/// a twentieth of the shortest watchdog in use (2 s), so that a prediction that is far off loses no device.
+pub const SUBMISSION_US_MAX: u64 = 100_000;
+/// Prompt tokens of the first batch of a device whose pace is unknown: enough to measure it, few enough that
+/// a large model on a small device is through in seconds.
+pub const PROMPT_BATCH_UNKNOWN: u32 = 16;
+/// Predicted device time of one prompt batch, microseconds, where a shorter one would mostly read weights: a
+/// stop waits for it.
+pub const PROMPT_BATCH_US_MAX: u64 = 1_000_000;
+/// Prompt tokens that the kernels of long batches take at once: longer batches are multiples of it.
+pub const PROMPT_TILE: u32 = 32;
 /// What a prompt token is thought to take before one was measured, microseconds: a large model on a small
-/// GPU. A thought that is too slow splits one batch into more submissions than it needs.
-pub const PROMPT_TOKEN_US_UNKNOWN: u64 = 20_000;
+/// device. A thought that is too slow splits one short batch into more submissions than it needs.
+pub const PROMPT_TOKEN_US_UNKNOWN: u64 = 100_000;
 /// The same for a plain step.
 pub const STEP_US_UNKNOWN: u64 = 400_000;
 /// A frame of a page that draws sixty times a second, microseconds.

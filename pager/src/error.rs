@@ -4,7 +4,6 @@ use fanlight_messages::plan::BufferOwner;
 
 /// A `Program` that cannot be laid out as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PlanError {
     /// The context is empty or longer than the engine or the file serve.
     #[error(
@@ -83,7 +82,6 @@ pub enum PlanError {
 
 /// A change that the ledger refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LedgerError {
     /// The budget would be exceeded.
     #[error(

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 /// Why a reference could not be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum GoldenError {
     /// The file is not there or not readable.
     #[error("{}: {source}", path.display())]

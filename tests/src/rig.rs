@@ -150,7 +150,7 @@ impl Rig {
         let placement = opened.placement(fanlight_pager::plan_resident(&program, request)?)?;
         let backend = GpuBackend::from(device.clone());
         let (mut site, progress) = (OwnDevice::new(&backend), Latch::new(LoadProgress::default()));
-        let Placed { quarantined, .. } = block_on(place_model(&mut site, &placement, &progress, || false))?;
+        let Placed { quarantined, .. } = block_on(place_model(&mut site, &placement, &progress))?;
         anyhow::ensure!(quarantined.is_none(), "prompts differ from plain decoding: {quarantined:?}");
         Ok(Self { runner: site.into_model()?, program, file })
     }

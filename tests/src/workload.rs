@@ -115,7 +115,6 @@ pub struct WorkloadPrompt {
 
 /// Why the workload could not be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum WorkloadError {
     /// A file is not there, not readable or not UTF-8.
     #[error("{}: {source}", path.display())]

@@ -35,6 +35,10 @@ impl Backend for Suspicious {
         self.0.facts()
     }
 
+    fn health(&self) -> Result<(), DeviceError> {
+        self.0.health()
+    }
+
     async fn reopen(&self) -> Result<(), DeviceError> {
         self.0.reopen().await
     }

@@ -6,23 +6,21 @@
 use std::collections::BTreeMap;
 
 use futures::FutureExt;
-use futures::future::{Either, select};
-use futures::pin_mut;
 
 use fanlight_messages::control::{TOKENS_PER_STEP_MAX, WINDOWS_IN_FLIGHT};
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::WidthPolicy;
-use fanlight_messages::error::GenerateError;
+use fanlight_messages::error::Gone;
 use fanlight_messages::limits::CALIBRATION_US_MAX;
 use fanlight_messages::protocol::controller::{ChooseMeasurement, PlanChosen};
 use fanlight_messages::protocol::engine::{Generate, Prompt};
 use fanlight_messages::protocol::submitter::{MeasureChoice, RunEvent};
 use fanlight_messages::sampling::ChoiceWork;
 
-use super::prompt::PreparedReply;
-use super::shell::{Engine, EngineMail};
-use super::text::Continues;
-use crate::kit::{Gone, Mailbox};
+use super::door::Door;
+use super::mail::EngineMail;
+use super::session::NextRun;
+use super::state::Engine;
 
 /// Windows of a measurement: the first may find a device that had gone to sleep, and of the next two the
 /// quicker one counts.
@@ -57,44 +55,36 @@ impl Engine {
     }
 
     /// The next mail. While there is none, what the controller does not know yet is measured.
-    ///
-    /// # Errors
-    /// When an actor is gone.
-    pub(super) async fn idle(
-        &mut self,
-        mailbox: &mut Mailbox<EngineMail>,
-    ) -> Result<Option<EngineMail>, GenerateError> {
+    pub(super) async fn idle(&mut self, door: &mut Door) -> Result<Option<EngineMail>, Gone> {
         if self.calibration.choice_wanted.is_some() {
-            if let Some(mail) = mailbox.next().now_or_never() {
+            if let Some(mail) = door.try_next() {
                 return Ok(mail);
             }
             self.measure_choice().await?;
         }
         while self.calibration.is_wanted && self.calibration.spent_us < CALIBRATION_US_MAX {
-            if let Some(mail) = mailbox.next().now_or_never() {
+            if let Some(mail) = door.try_next() {
                 return Ok(mail);
             }
-            let gone = |_: Gone| GenerateError::EngineGone { actor: "controller" };
-            let wanted = self.links.controller.ask(ChooseMeasurement).await.map_err(gone)?;
+            let wanted = self.links.controller.ask(ChooseMeasurement).await?;
             let Some((plan, run)) = wanted.and_then(|plan| Some((plan, self.measurement(plan)?))) else {
                 self.calibration.is_wanted = false;
                 break;
             };
             let started_us = self.links.clock.now_us();
-            let mail = self.measure(plan, run, mailbox).await?;
+            let mail = self.measure(plan, run, door).await?;
             self.calibration.spent_us += self.links.clock.now_us().saturating_sub(started_us);
             if let Some(mail) = mail {
                 return Ok(mail);
             }
         }
-        Ok(mailbox.next().await)
+        Ok(door.next().await)
     }
 
     /// Measures what choosing a token takes in the way of the last reply: a few milliseconds, seldom.
-    async fn measure_choice(&mut self) -> Result<(), GenerateError> {
+    async fn measure_choice(&mut self) -> Result<(), Gone> {
         let Some(work) = self.calibration.choice_wanted.take() else { return Ok(()) };
-        let gone = |_: Gone| GenerateError::EngineGone { actor: "submitter" };
-        match self.links.submitter.ask(MeasureChoice).await.map_err(gone)? {
+        match self.links.submitter.ask(MeasureChoice).await? {
             Ok(ns) => {
                 self.calibration.choices.insert(work, ns);
             }
@@ -104,24 +94,17 @@ impl Engine {
     }
 
     /// A run that continues what the cache holds; `None` where there is nothing, or no room behind it.
-    fn measurement(&self, plan: PlanChosen) -> Option<PreparedReply> {
+    fn measurement(&self, plan: PlanChosen) -> Option<NextRun> {
         let model = self.model.as_ref().filter(|_| !self.is_lost)?;
         let base = self.journal.len().checked_sub(1)?;
         // Its first token, and as many as its windows and those in flight behind them can emit.
         let windows = MEASURED_WINDOWS + WINDOWS_IN_FLIGHT;
         let token_limit = 1 + windows * plan.steps * TOKENS_PER_STEP_MAX;
         let context_len = model.context_len;
-        (self.journal.len() as u64 + u64::from(token_limit) <= u64::from(context_len)).then(|| {
-            PreparedReply {
-                tokenizer: model.tokenizer.clone(),
-                prompt: self.journal.ids().into(),
-                base,
-                setup: RequestSetup { context_len, token_limit, ..RequestSetup::default() },
-                chunk_tokens: model.quarantine.chunk_tokens(model.batch_tokens),
-                continues: Continues::Plain,
-                memory_key: model.memory_key(),
-            }
-        })
+        let setup = RequestSetup { context_len, token_limit, ..RequestSetup::default() };
+        let chunk_tokens = self.chunk_tokens(model.batch_tokens);
+        let fits = self.journal.len() as u64 + u64::from(token_limit) <= u64::from(context_len);
+        fits.then(|| NextRun { prompt: self.journal.ids().into(), base, setup, chunk_tokens })
     }
 
     /// Runs windows of a plan; the controller hears of them as of any others. Returns the mail that came
@@ -129,55 +112,38 @@ impl Engine {
     async fn measure(
         &mut self,
         plan: PlanChosen,
-        run: PreparedReply,
-        mailbox: &mut Mailbox<EngineMail>,
-    ) -> Result<Option<Option<EngineMail>>, GenerateError> {
+        next: NextRun,
+        door: &mut Door,
+    ) -> Result<Option<Option<EngineMail>>, Gone> {
         let request = Generate {
             window_steps: Some(plan.steps),
             width: WidthPolicy::Fixed(plan.width),
-            ..Generate::new(Prompt::Ids(run.prompt.clone()), run.setup.token_limit)
+            ..Generate::new(Prompt::Ids(next.prompt.clone()), next.setup.token_limit)
         };
-        let (mut events, answer) = self.begin(&run, &request, None).await?;
+        let mut run = self.begin(&next, &request, None).await?;
         // The last token is evaluated again, at its own position and to the same bits.
-        self.journal.commit(&run.prompt[run.base..]);
+        self.journal.commit(&next.prompt[next.base..]);
         let (mut heard, mut windows) = (None, 0);
         loop {
             let event = match &heard {
-                Some(_) => events.next().await,
-                None => {
-                    let (mail, event) = (mailbox.next(), events.next());
-                    pin_mut!(mail, event);
-                    match select(mail, event).await {
-                        Either::Left((mail, _)) => {
-                            heard = Some(mail);
-                            self.end_run().await?;
-                            continue;
-                        }
-                        Either::Right((event, _)) => event,
-                    }
-                }
+                Some(_) => Ok(run.events.next().await),
+                None => door.or(run.events.next().boxed_local()).await,
             };
             match event {
-                None => break,
-                Some(RunEvent::WindowCompleted { .. }) => {
-                    windows += 1;
-                    if windows == MEASURED_WINDOWS && heard.is_none() {
-                        self.end_run().await?;
-                    }
-                }
-                Some(_) => {}
+                Ok(None) => break,
+                Ok(Some(RunEvent::WindowCompleted { .. })) => windows += 1,
+                Ok(Some(RunEvent::PassAdvanced { .. } | RunEvent::PromptEvaluated { .. })) => continue,
+                Err(mail) => heard = Some(mail),
+            }
+            // Mail ends it, and so do enough windows; what is in flight lands.
+            if windows == MEASURED_WINDOWS || heard.is_some() {
+                self.end_run().await?;
             }
         }
-        match answer.wait().await? {
+        match run.over().await? {
             Ok(over) => self.quarantine(&over.quarantined),
             Err(_) => self.lose(),
         }
         Ok(heard)
-    }
-
-    /// The submitter has dropped what was on the device; the next request brings it back, or says why not.
-    fn lose(&mut self) {
-        self.is_lost = true;
-        self.journal.clear();
     }
 }

@@ -13,10 +13,10 @@ use fanlight_messages::protocol::telemetry::{EngineSnapshot, TakeSnapshot};
 
 use fanlight_scheduler::record_name;
 
-use super::shell::EngineMail;
+use super::mail::EngineMail;
 use crate::controller::ControllerMail;
 use crate::costs::{CostStore, Recalled, key};
-use crate::kit::{Addr, Gauge, Gone, Latch, StreamReceiver, stream};
+use crate::kit::{Addr, Gauge, Latch, StreamReceiver, stream};
 use crate::source::NamedSource;
 use crate::telemetry::TelemetryLink;
 
@@ -36,14 +36,6 @@ pub struct Generation {
     pub started: GenerationStarted,
     /// Its events; the last is `Finished` or `Failed`. As long as they are not read, nothing is generated.
     pub events: StreamReceiver<GenerationEvent>,
-}
-
-fn load_gone(_: Gone) -> LoadError {
-    LoadError::EngineGone { actor: "engine" }
-}
-
-fn generate_gone(_: Gone) -> GenerateError {
-    GenerateError::EngineGone { actor: "engine" }
 }
 
 impl EngineHandle {
@@ -67,7 +59,7 @@ impl EngineHandle {
         progress: Latch<LoadProgress>,
     ) -> Result<ModelLoaded, LoadError> {
         let wrap = |asked| EngineMail::Load(asked, sources, progress);
-        self.engine.ask_with(request, wrap).await.map_err(load_gone)?
+        self.engine.ask_with(request, wrap).await?
     }
 
     /// Gives the loaded model another budget; its files stay open.
@@ -80,7 +72,7 @@ impl EngineHandle {
         progress: Latch<LoadProgress>,
     ) -> Result<BudgetSet, LoadError> {
         let wrap = |asked| EngineMail::Budget(asked, progress);
-        self.engine.ask_with(request, wrap).await.map_err(load_gone)?
+        self.engine.ask_with(request, wrap).await?
     }
 
     /// Starts a reply.
@@ -91,7 +83,7 @@ impl EngineHandle {
         let (sender, events) = stream(REPLY_EVENTS);
         let asked_us = self.telemetry.clock().now_us();
         let wrap = |asked| EngineMail::Generate(asked, sender, asked_us);
-        let started = self.engine.ask_with(request, wrap).await.map_err(generate_gone)??;
+        let started = self.engine.ask_with(request, wrap).await??;
         Ok(Generation { started, events })
     }
 
@@ -100,7 +92,7 @@ impl EngineHandle {
     /// # Errors
     /// [`GenerateError::EngineGone`] only.
     pub async fn cancel(&self) -> Result<(), GenerateError> {
-        self.engine.ask(Cancel).await.map_err(generate_gone)
+        Ok(self.engine.ask(Cancel).await?)
     }
 
     /// Forgets the conversation in the cache.
@@ -108,7 +100,7 @@ impl EngineHandle {
     /// # Errors
     /// [`GenerateError::Busy`] while a reply runs.
     pub async fn reset(&self) -> Result<(), GenerateError> {
-        self.engine.ask(Reset).await.map_err(generate_gone)?
+        self.engine.ask(Reset).await?
     }
 
     /// The ids of a text or prompt.
@@ -116,7 +108,7 @@ impl EngineHandle {
     /// # Errors
     /// [`GenerateError::Busy`] while a reply runs or a model loads; what is wrong with the text otherwise.
     pub async fn tokenize(&self, input: TokenizeInput) -> Result<Rc<[u32]>, GenerateError> {
-        self.engine.ask(Tokenize { input }).await.map_err(generate_gone)?
+        self.engine.ask(Tokenize { input }).await?
     }
 
     /// The text of ids, as a continuation; control tokens are left out.
@@ -124,7 +116,7 @@ impl EngineHandle {
     /// # Errors
     /// [`GenerateError::Busy`], or an id that the model does not have.
     pub async fn detokenize(&self, ids: Vec<u32>) -> Result<String, GenerateError> {
-        self.engine.ask(Detokenize { ids }).await.map_err(generate_gone)?
+        self.engine.ask(Detokenize { ids }).await?
     }
 
     /// Forgets every reply that drafts could be made from, those in the host's store too.
@@ -132,8 +124,7 @@ impl EngineHandle {
     /// # Errors
     /// [`StoreFault::Unwritable`] when the store fails, while a reply runs, and when the engine is gone.
     pub async fn forget_memory(&self) -> Result<(), StoreFault> {
-        let gone = |gone: Gone| StoreFault::Unwritable { reason: generate_gone(gone).to_string() };
-        self.engine.ask(ForgetMemory).await.map_err(gone)?
+        self.engine.ask(ForgetMemory).await?
     }
 
     /// Stops what runs and frees the model.
@@ -141,7 +132,12 @@ impl EngineHandle {
     /// # Errors
     /// [`LoadError::EngineGone`] only.
     pub async fn unload(&self) -> Result<(), LoadError> {
-        self.engine.ask(Unload).await.map_err(load_gone)?
+        self.engine.ask(Unload).await?
+    }
+
+    /// Whether a model is loaded: also while its device is lost, which brings it back with the next request.
+    pub fn holds_model(&self) -> bool {
+        self.telemetry.facts().model.is_some()
     }
 
     /// What can be seen of the engine now, at any time; of samples those from number `after` on, which is
@@ -151,7 +147,7 @@ impl EngineHandle {
     /// # Errors
     /// [`GenerateError::EngineGone`] only.
     pub async fn snapshot(&self, after: u64) -> Result<EngineSnapshot, GenerateError> {
-        let kept = self.telemetry.addr().ask(TakeSnapshot { after }).await.map_err(generate_gone)?;
+        let kept = self.telemetry.addr().ask(TakeSnapshot { after }).await?;
         let controller = self.controller_snapshot().await?;
         let actors = self.gauges.iter().map(Gauge::state).collect();
         Ok(EngineSnapshot { kept, controller, facts: self.telemetry.facts(), actors })
@@ -162,7 +158,7 @@ impl EngineHandle {
     /// # Errors
     /// [`GenerateError::EngineGone`] only.
     pub async fn controller_snapshot(&self) -> Result<ControllerSnapshot, GenerateError> {
-        self.controller.ask(TakeControllerSnapshot).await.map_err(generate_gone)
+        Ok(self.controller.ask(TakeControllerSnapshot).await?)
     }
 
     /// Looks up what was measured of this model on an earlier visit, so that the first reply profits. To be
@@ -177,8 +173,7 @@ impl EngineHandle {
     ) -> Result<Recalled, CostStoreError> {
         let key = key(loaded);
         let Some(record) = store.read(&record_name(&key)).await? else { return Ok(Recalled::Nothing) };
-        let recalled = self.controller.ask(RecallCosts { key, record }).await;
-        Ok(match recalled.map_err(|_| CostStoreError::EngineGone)? {
+        Ok(match self.controller.ask(RecallCosts { key, record }).await? {
             Ok(()) => Recalled::Costs,
             Err(refused) => Recalled::Refused(refused),
         })
@@ -194,8 +189,7 @@ impl EngineHandle {
         loaded: &ModelLoaded,
     ) -> Result<(), CostStoreError> {
         let key = key(loaded);
-        let taken = self.controller.ask(TakeCosts { key: key.clone() }).await;
-        match taken.map_err(|_| CostStoreError::EngineGone)? {
+        match self.controller.ask(TakeCosts { key: key.clone() }).await? {
             Some(record) => store.write(&record_name(&key), &record).await,
             None => Ok(()),
         }

@@ -19,9 +19,9 @@ use fanlight_models::gguf::ModelFile;
 use fanlight_models::text::Tokenizer;
 use fanlight_models::text::template::ChatTemplate;
 
+use super::mail::EngineLinks;
 use super::quarantine::Quarantine;
-use super::shell::EngineLinks;
-use crate::kit::{Gone, Latch, stream};
+use crate::kit::{Latch, stream};
 use crate::pager::PagerMail;
 use crate::source::NamedSource;
 
@@ -72,11 +72,10 @@ pub(super) async fn load(
     sources: Vec<NamedSource>,
     progress: Latch<LoadProgress>,
 ) -> Result<(LoadedModel, ModelLoaded), LoadError> {
-    let gone = |_: Gone| LoadError::EngineGone { actor: "pager" };
     check_option("prompt batch", request.batch_tokens, 1, BATCH_TOKENS_MAX)?;
     let (file_place, mut file) = stream(1);
     let open = |asked| PagerMail::Open(asked, sources, file_place);
-    let opened = links.pager.ask_with(OpenModel, open).await.map_err(gone)??;
+    let opened = links.pager.ask_with(OpenModel, open).await??;
     let file: Rc<ModelFile> =
         file.try_next().ok_or_else(|| text_error("the pager kept the file's metadata"))?;
     let tokenizer = Rc::new(Tokenizer::from_metadata(&file.metadata).map_err(text_error)?);
@@ -96,12 +95,9 @@ pub(super) async fn load(
         budget: request.budget,
         cache_bytes: request.cache_bytes,
     };
-    let (ResidencyPlanned { plan, was_reduced }, placed) = place(links, &residency, &progress).await?;
-    let adapter = links
-        .submitter
-        .ask(DescribeDevice)
-        .await
-        .map_err(|_| LoadError::EngineGone { actor: "submitter" })?;
+    let (ResidencyPlanned { plan, was_reduced }, placed) =
+        place(links, &residency, &progress, &mut false).await?;
+    let adapter = links.submitter.ask(DescribeDevice).await?;
     let vocabulary_len = opened.program.vocabulary_len;
     let has_chat_template = template.is_ok();
     let model = LoadedModel {
@@ -133,22 +129,23 @@ pub(super) async fn load(
 }
 
 /// Plans and places; when the device refuses the plan, the pager plans smaller ones until one fits or none is
-/// left.
+/// left. `is_touched` is set once what was on the device before may be gone.
 pub(super) async fn place(
     links: &EngineLinks,
     residency: &PlanResidency,
     progress: &Latch<LoadProgress>,
+    is_touched: &mut bool,
 ) -> Result<(ResidencyPlanned, WeightsPlaced), LoadError> {
-    let gone = |_: Gone| LoadError::EngineGone { actor: "pager" };
     let mut refusal = None;
     for _ in 0..PLANS_MAX {
-        let planned = match links.pager.ask(residency.clone()).await.map_err(gone)? {
+        let planned = match links.pager.ask(residency.clone()).await? {
             // There is no smaller plan than the one that was refused.
             Err(LoadError::OverBudget { .. }) if refusal.is_some() => break,
             planned => planned?,
         };
+        *is_touched = true;
         let place = |asked| PagerMail::Place(asked, progress.clone());
-        match links.pager.ask_with(PlaceWeights, place).await.map_err(gone)? {
+        match links.pager.ask_with(PlaceWeights, place).await? {
             Err(LoadError::Device(refused @ DeviceError::OutOfMemory { .. })) => refusal = Some(refused),
             placed => return Ok((planned, placed?)),
         }

@@ -17,6 +17,7 @@ use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, TextPosition, To
 
 use super::journal::Journal;
 use super::load::LoadedModel;
+use super::session::NextRun;
 use super::text::Continues;
 
 /// A reply that is ready to run.
@@ -32,6 +33,14 @@ pub(super) struct PreparedReply {
     pub continues: Continues,
     /// Whose ids they are.
     pub memory_key: MemoryKey,
+}
+
+impl PreparedReply {
+    /// Its first run.
+    pub(super) fn run(&self) -> NextRun {
+        let Self { prompt, base, setup, chunk_tokens, .. } = self.clone();
+        NextRun { prompt, base, setup, chunk_tokens }
+    }
 }
 
 /// Checks a request against the model and turns its prompt into ids.

@@ -57,6 +57,16 @@ impl ReplyCore {
         self.evaluated = tokens;
     }
 
+    /// True while tokens are missing that the run is to evaluate first.
+    pub(super) fn is_in_prompt(&self) -> bool {
+        self.evaluated < self.prompt.len()
+    }
+
+    /// True when the reply is to go on after its run.
+    pub(super) fn goes_on(&self) -> bool {
+        !(self.is_cancelled || self.has_stopped() || self.end.is_some())
+    }
+
     /// True when a stop text has occurred: nothing that follows belongs to the reply.
     pub(super) fn has_stopped(&self) -> bool {
         self.text.has_stopped()
@@ -65,11 +75,6 @@ impl ReplyCore {
     /// The host wants no more of it. What still arrives is journalled and not shown.
     pub(super) fn cancel(&mut self) {
         self.is_cancelled = true;
-    }
-
-    /// True once the host cancelled.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.is_cancelled
     }
 
     /// Takes what the submitter tells; returns what the host is to see.
@@ -162,7 +167,7 @@ impl ReplyCore {
     /// The run ended before the reply did. What the next one has to evaluate and what it starts with, so that
     /// the reply goes on as if nothing had happened; `None` when nothing is missing.
     pub(super) fn resume(&mut self, setup: &RequestSetup) -> Option<(Rc<[u32]>, RequestSetup)> {
-        if self.is_cancelled || self.has_stopped() || self.end.is_some() {
+        if !self.goes_on() {
             return None;
         }
         let missing = &self.shown[self.prompt.len().saturating_sub(self.asked_len)..];

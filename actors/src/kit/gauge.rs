@@ -54,6 +54,11 @@ impl Gauge {
         Self(Rc::new(Seen { name, control, inbox, last_error: RefCell::default() }))
     }
 
+    /// The actor's name.
+    pub(super) fn name(&self) -> &'static str {
+        self.0.name
+    }
+
     /// The actor as it stands.
     pub fn state(&self) -> ActorState {
         ActorState {

@@ -3,12 +3,14 @@
 use std::fmt::Display;
 
 use futures::channel::oneshot;
+use futures::future::{Either, select};
+use futures::pin_mut;
 
 use fanlight_messages::protocol::{Lane, Request};
 
 use super::Gone;
 use super::gauge::Gauge;
-use super::queue::{StreamReceiver, StreamSender, stream};
+use super::queue::{Closed, StreamReceiver, StreamSender, stream};
 
 /// What an actor's mailbox holds: an enum of its questions, each with its way back and whatever travels
 /// beside it.
@@ -47,6 +49,17 @@ impl<T> Reply<T> {
     pub fn is_abandoned(&self) -> bool {
         self.0.is_canceled()
     }
+
+    /// Does what was asked for as long as somebody waits for the answer: `None` once the asker dropped its
+    /// question, and the work with it.
+    pub async fn while_wanted<W>(&mut self, work: impl Future<Output = W>) -> Option<W> {
+        let abandoned = self.0.cancellation();
+        pin_mut!(work);
+        match select(work, abandoned).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
 }
 
 pub(super) fn mailbox<M>(name: &'static str, capacities: Capacities) -> (Addr<M>, Mailbox<M>) {
@@ -69,14 +82,14 @@ impl<M> Mailbox<M> {
     pub async fn next(&mut self) -> Option<M> {
         let control = self.control.next();
         let inbox = self.inbox.next();
-        futures::pin_mut!(control, inbox);
+        pin_mut!(control, inbox);
         // Both ends of both lanes live in the same addresses, so the lanes end together; what is left is read
         // first.
-        match futures::future::select(control, inbox).await {
-            futures::future::Either::Left((Some(message), _)) => Some(message),
-            futures::future::Either::Left((None, inbox)) => inbox.await,
-            futures::future::Either::Right((Some(message), _)) => Some(message),
-            futures::future::Either::Right((None, control)) => control.await,
+        match select(control, inbox).await {
+            Either::Left((Some(message), _)) => Some(message),
+            Either::Left((None, inbox)) => inbox.await,
+            Either::Right((Some(message), _)) => Some(message),
+            Either::Right((None, control)) => control.await,
         }
     }
 
@@ -127,12 +140,17 @@ impl<M: Mail> Addr<M> {
         }
     }
 
+    /// What askers are told when the actor has ended.
+    fn gone(&self) -> Gone {
+        Gone { actor: self.gauge.name() }
+    }
+
     /// Sends a message, waiting while its lane is full.
     ///
     /// # Errors
     /// [`Gone`] when the actor ended.
     pub async fn tell(&self, message: M) -> Result<(), Gone> {
-        self.lane(message.lane()).send(message).await
+        self.lane(message.lane()).send(message).await.map_err(|Closed| self.gone())
     }
 
     /// Sends a message if its lane has room; false when it was dropped.
@@ -184,12 +202,15 @@ impl<M: Mail> Addr<M> {
     ) -> Result<Answer<R::Reply>, Gone> {
         let (sender, receiver) = oneshot::channel();
         self.tell(wrap(Asked { request, reply: Reply(sender) })).await?;
-        Ok(Answer(receiver))
+        Ok(Answer { receiver, actor: self.gauge.name() })
     }
 }
 
 /// An answer that is awaited; dropping it tells the actor that nobody is interested any more.
-pub struct Answer<T>(oneshot::Receiver<T>);
+pub struct Answer<T> {
+    receiver: oneshot::Receiver<T>,
+    actor: &'static str,
+}
 
 impl<T> Answer<T> {
     /// Waits for it.
@@ -197,6 +218,6 @@ impl<T> Answer<T> {
     /// # Errors
     /// [`Gone`] when the actor ends before it answers.
     pub async fn wait(self) -> Result<T, Gone> {
-        self.0.await.map_err(|_| Gone)
+        self.receiver.await.map_err(|_| Gone { actor: self.actor })
     }
 }

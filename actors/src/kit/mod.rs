@@ -4,20 +4,19 @@
 mod clock;
 mod gauge;
 mod latch;
+mod mail;
 mod mailbox;
 mod queue;
 mod turn;
 mod world;
 
+pub use fanlight_messages::error::Gone;
+
 pub use clock::Clock;
 pub use gauge::Gauge;
 pub use latch::Latch;
+pub(crate) use mail::mail;
 pub use mailbox::{Addr, Answer, Asked, Capacities, Mail, Mailbox, Reply};
-pub use queue::{Permit, StreamReceiver, StreamSender, stream};
+pub use queue::{Closed, Permit, StreamReceiver, StreamSender, stream};
 pub use turn::yield_now;
 pub use world::{Exit, Failure, World};
-
-/// The other side is gone: the actor ended or failed, or the reader dropped its stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the other side is gone")]
-pub struct Gone;

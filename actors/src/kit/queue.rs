@@ -2,7 +2,7 @@
 //! expensive items can wait for room first. Both mailbox lanes and event streams are made of it.
 //!
 //! Dropping the receiver closes the queue and drops what is in it, so that a question behind the one that
-//! ended an actor is answered with [`Gone`].
+//! ended an actor is answered with [`Gone`](super::Gone).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +10,10 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use super::Gone;
+/// The reader of a stream dropped its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nobody reads the stream any more")]
+pub struct Closed;
 
 struct State<T> {
     items: VecDeque<T>,
@@ -49,9 +52,9 @@ impl<T> State<T> {
             wakers.push(context.waker().clone());
         }
     }
-    fn poll_reserve(&mut self, context: &Context<'_>) -> Poll<Result<(), Gone>> {
+    fn poll_reserve(&mut self, context: &Context<'_>) -> Poll<Result<(), Closed>> {
         if !self.receiver_alive {
-            return Poll::Ready(Err(Gone));
+            return Poll::Ready(Err(Closed));
         }
         if self.items.len() + self.reserved < self.capacity {
             self.reserved += 1;
@@ -117,8 +120,8 @@ impl<T> StreamSender<T> {
     /// Waits for room.
     ///
     /// # Errors
-    /// [`Gone`] when the reader dropped its end.
-    pub async fn reserve(&self) -> Result<Permit<T>, Gone> {
+    /// [`Closed`] when the reader dropped its end.
+    pub async fn reserve(&self) -> Result<Permit<T>, Closed> {
         let mut has_waited = false;
         poll_fn(|context| {
             let mut state = self.0.borrow_mut();
@@ -145,8 +148,8 @@ impl<T> StreamSender<T> {
     /// Waits for room and sends.
     ///
     /// # Errors
-    /// [`Gone`] when the reader dropped its end.
-    pub async fn send(&self, item: T) -> Result<(), Gone> {
+    /// [`Closed`] when the reader dropped its end.
+    pub async fn send(&self, item: T) -> Result<(), Closed> {
         self.reserve().await?.send(item);
         Ok(())
     }
@@ -307,7 +310,7 @@ mod tests {
         assert!(ended.borrow().is_none());
         drop(receiver);
         pool.run_until_stalled();
-        assert_eq!(*ended.borrow(), Some(Some(Gone)));
+        assert_eq!(*ended.borrow(), Some(Some(Closed)));
         assert_eq!(Rc::strong_count(&item), 1);
         block_on(sender.closed());
     }

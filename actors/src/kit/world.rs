@@ -23,7 +23,6 @@ pub struct Exit {
 
 /// An actor ended early.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Failure {
     /// With an error.
     #[error("{0}")]

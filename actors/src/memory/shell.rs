@@ -1,47 +1,13 @@
 //! The memory's loop: reads the host's store when a reply begins, writes it when one is learned.
 
 use fanlight_messages::protocol::memory::{
-    ForgetMemory, LearnOutput, MemoryRecalled, MemoryScope, RecallMemory, StoreFault,
+    LearnOutput, MemoryRecalled, MemoryScope, RecallMemory, ResetConversation, StoreFault,
 };
-use fanlight_messages::protocol::{Lane, Request};
 
 use super::core::MemoryCore;
+use super::mail::MemoryMail;
 use super::storage::MemoryStorage;
-use crate::kit::{Asked, Mail, Mailbox};
-
-/// What the memory is asked and told.
-pub enum MemoryMail {
-    /// See [`RecallMemory`].
-    Recall(Asked<RecallMemory>),
-    /// See [`LearnOutput`].
-    Learn(Asked<LearnOutput>),
-    /// See [`ForgetMemory`].
-    Forget(Asked<ForgetMemory>),
-    /// The conversation was reset.
-    ResetConversation,
-}
-
-impl Mail for MemoryMail {
-    fn lane(&self) -> Lane {
-        match self {
-            Self::Recall(_) => RecallMemory::LANE,
-            Self::Learn(_) => LearnOutput::LANE,
-            Self::Forget(_) => ForgetMemory::LANE,
-            Self::ResetConversation => Lane::Inbox,
-        }
-    }
-}
-
-macro_rules! from_asked {
-    ($($variant:ident: $request:ident),*) => {$(
-        impl From<Asked<$request>> for MemoryMail {
-            fn from(asked: Asked<$request>) -> Self {
-                Self::$variant(asked)
-            }
-        }
-    )*};
-}
-from_asked!(Recall: RecallMemory, Learn: LearnOutput, Forget: ForgetMemory);
+use crate::kit::Mailbox;
 
 /// The memory's loop. It ends when every address is dropped.
 pub async fn memory<S: MemoryStorage>(
@@ -65,7 +31,7 @@ pub async fn memory<S: MemoryStorage>(
                 core.forget();
                 asked.reply.send(forgotten.map_err(|reason| StoreFault::Unwritable { reason }));
             }
-            MemoryMail::ResetConversation => core.reset_conversation(),
+            MemoryMail::Reset(ResetConversation) => core.reset_conversation(),
         }
     }
     Ok(())

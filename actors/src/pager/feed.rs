@@ -17,8 +17,8 @@ use fanlight_pager::{RowPlaces, Upload, UploadTarget};
 
 use super::ahead::read_ahead;
 use super::cache::{HostCache, reserve};
-use super::shell::PagerLinks;
-use crate::kit::{Gone, StreamReceiver, StreamSender, stream};
+use super::mail::PagerLinks;
+use crate::kit::{StreamReceiver, StreamSender, stream};
 use crate::source::NamedSource;
 use crate::submitter::SubmitterMail;
 
@@ -35,10 +35,6 @@ pub(super) struct Streamed {
     cache: RefCell<HostCache>,
     /// Buffers to read into, at most as many as reads are in flight.
     spare: RefCell<Vec<Vec<u8>>>,
-}
-
-fn gone(_: Gone) -> GenerateError {
-    GenerateError::EngineGone { actor: "submitter" }
 }
 
 impl Streamed {
@@ -73,18 +69,18 @@ impl Streamed {
         let (run, headless) = (begin.run, begin.headless_batches());
         let (place, mut demands) = stream(DEMANDS);
         let wrap = |asked| SubmitterMail::Begin(asked, events, Some(place));
-        let answer = links.submitter.start(begin, wrap).await.map_err(gone)?;
+        let answer = links.submitter.start(begin, wrap).await?;
         let feed = Feed { streamed: self, run, headless, sources, links };
         let over = answer.wait();
         let fed = feed.serve(&mut demands);
         pin_mut!(over, fed);
         match select(over, fed).await {
-            Either::Left((result, _)) => Ok(result.map_err(gone)??),
-            Either::Right((Ok(()), over)) => Ok(over.await.map_err(gone)??),
+            Either::Left((result, _)) => Ok(result??),
+            Either::Right((Ok(()), over)) => Ok(over.await??),
             Either::Right((Err(error), over)) => {
                 // Without its pages the run cannot go on; it ends where it is.
-                links.submitter.ask(EndDecode { run }).await.map_err(gone)?;
-                over.await.map_err(gone)??;
+                links.submitter.ask(EndDecode { run }).await?;
+                over.await??;
                 Err(error)
             }
         }
@@ -135,7 +131,7 @@ impl Feed<'_> {
         let UploadTarget::Rows { matrix, first_row } = upload.target else { return Ok(0) };
         let since_us = self.links.clock.now_us();
         let rows = UploadMatrix { matrix, first_row, bytes: SharedBytes::whole(bytes.clone()) };
-        self.links.submitter.ask(StreamRows { run: self.run, rows }).await.map_err(gone)??;
+        self.links.submitter.ask(StreamRows { run: self.run, rows }).await??;
         // Unless the cache keeps them, the bytes are ours alone again.
         if let Ok(buffer) = Rc::try_unwrap(bytes) {
             self.streamed.spare.borrow_mut().push(buffer);
@@ -184,7 +180,7 @@ impl Feed<'_> {
                 bytes.extend_from_slice(&row?);
             }
             let bytes = SharedBytes::whole(Rc::new(bytes));
-            self.links.submitter.ask(GatherRows { run: self.run, bytes }).await.map_err(gone)??;
+            self.links.submitter.ask(GatherRows { run: self.run, bytes }).await??;
         }
         Ok(())
     }

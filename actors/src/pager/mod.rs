@@ -4,6 +4,8 @@ mod ahead;
 mod cache;
 mod feed;
 mod inspect;
+mod mail;
+mod model;
 mod open;
 mod place;
 mod refusals;
@@ -11,7 +13,8 @@ mod shell;
 mod site;
 
 pub use inspect::{InspectRequest, Inspection, inspect, plan};
+pub use mail::{PagerLinks, PagerMail};
 pub use open::{OpenedModel, open_model, read_header};
 pub use place::{Placed, Placement, Site, place_model};
-pub use shell::{PagerLinks, PagerMail, pager};
+pub use shell::pager;
 pub use site::OwnDevice;

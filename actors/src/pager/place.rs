@@ -85,21 +85,20 @@ impl Placement {
     }
 }
 
-/// Creates, uploads and compiles. `is_abandoned` is asked before each upload and at the end. After an error
-/// the site holds what it held then.
+/// Creates, uploads and compiles. Dropping the future ends it, in the middle of a read too; then, and after
+/// an error, the site holds what it held by then.
 ///
 /// # Errors
-/// When a source or the site fails, or the load was abandoned.
+/// When a source or the site fails.
 pub async fn place_model(
     site: &mut impl Site,
     placement: &Placement,
     progress: &Latch<LoadProgress>,
-    is_abandoned: impl Fn() -> bool,
 ) -> Result<Placed, LoadError> {
     site.create(&placement.program, &placement.plan).await?;
-    let read_bytes = upload_all(site, placement, progress, &is_abandoned).await?;
+    let read_bytes = upload_all(site, placement, progress).await?;
     let quarantined = site.compile(progress).await?;
-    if is_abandoned() { Err(LoadError::Cancelled) } else { Ok(Placed { read_bytes, quarantined }) }
+    Ok(Placed { read_bytes, quarantined })
 }
 
 /// Uploads everything; returns the bytes that were of use.
@@ -110,7 +109,6 @@ async fn upload_all(
     site: &mut impl Site,
     placement: &Placement,
     progress: &Latch<LoadProgress>,
-    is_abandoned: impl Fn() -> bool,
 ) -> Result<u64, LoadError> {
     let Placement { stretches, sources, .. } = placement;
     let uploads = stretches.iter().flat_map(|stretch| &stretch.uploads);
@@ -126,9 +124,6 @@ async fn upload_all(
     while let Some((stretch, bytes)) = reads.next().await {
         let bytes = Rc::new(bytes?);
         for upload in &stretch.uploads {
-            if is_abandoned() {
-                return Err(LoadError::Cancelled);
-            }
             send(site, upload, part(stretch, upload, &bytes)?).await?;
             told.done += upload.bytes;
             progress.set(told);

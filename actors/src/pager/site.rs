@@ -12,14 +12,10 @@ use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::{CompilePipelines, CreateModel, UploadMatrix, UploadVector};
 use fanlight_messages::protocol::telemetry::RecordSample;
 
+use super::mail::PagerLinks;
 use super::place::Site;
-use super::shell::PagerLinks;
-use crate::kit::{Gone, Latch};
+use crate::kit::Latch;
 use crate::submitter::SubmitterMail;
-
-pub(super) fn gone(_: Gone) -> LoadError {
-    LoadError::EngineGone { actor: "submitter" }
-}
 
 /// The submitter's device.
 pub(super) struct SubmitterSite<'a> {
@@ -36,7 +32,7 @@ impl<'a> SubmitterSite<'a> {
 impl Site for SubmitterSite<'_> {
     async fn create(&mut self, program: &Rc<Program>, plan: &Rc<GpuPlan>) -> Result<(), LoadError> {
         let create = CreateModel { program: program.clone(), plan: plan.clone() };
-        self.links.submitter.ask(create).await.map_err(gone)??;
+        self.links.submitter.ask(create).await??;
         self.landed_us = self.links.clock.now_us();
         Ok(())
     }
@@ -48,7 +44,7 @@ impl Site for SubmitterSite<'_> {
         bytes: SharedBytes,
     ) -> Result<(), LoadError> {
         let request = UploadMatrix { matrix, first_row, bytes };
-        self.links.submitter.ask(request).await.map_err(gone)??;
+        self.links.submitter.ask(request).await??;
         Ok(())
     }
 
@@ -59,7 +55,7 @@ impl Site for SubmitterSite<'_> {
         values: Vec<f32>,
     ) -> Result<(), LoadError> {
         let request = UploadVector { vector, element_offset, values };
-        Ok(self.links.submitter.ask(request).await.map_err(gone)??)
+        Ok(self.links.submitter.ask(request).await??)
     }
 
     fn landed(&mut self, bytes: u64) {
@@ -71,7 +67,7 @@ impl Site for SubmitterSite<'_> {
 
     async fn compile(&mut self, progress: &Latch<LoadProgress>) -> Result<Option<Quarantined>, LoadError> {
         let compile = |asked| SubmitterMail::Compile(asked, progress.clone());
-        Ok(self.links.submitter.ask_with(CompilePipelines, compile).await.map_err(gone)??)
+        Ok(self.links.submitter.ask_with(CompilePipelines, compile).await??)
     }
 }
 

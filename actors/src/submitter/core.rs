@@ -42,6 +42,8 @@ pub struct RunCore {
     prompt_len: usize,
     submitted_len: usize,
     chunk_tokens: usize,
+    /// Prompt tokens of the next batch, and whether it is awaited before another one is submitted.
+    slice: (usize, bool),
     /// Tokens that windows may still emit, as far as is known. Every step emits one at least, so steps beyond
     /// this number would only spin.
     tokens_left: u32,
@@ -66,6 +68,7 @@ impl RunCore {
             prompt_len: begin.tokens.len(),
             submitted_len: 0,
             chunk_tokens: begin.chunk_tokens.max(1) as usize,
+            slice: (usize::MAX, false),
             tokens_left: u32::try_from(tokens).unwrap_or(u32::MAX),
             steps_in_flight: 0,
             in_flight: VecDeque::new(),
@@ -77,7 +80,19 @@ impl RunCore {
 
     /// True when something may be submitted now.
     pub fn wants_submission(&self) -> bool {
-        !self.is_ending() && self.has_more() && self.in_flight.len() < self.in_flight_max
+        let in_flight_max = if self.is_decoding() || !self.slice.1 { self.in_flight_max } else { 1 };
+        !self.is_ending() && self.has_more() && self.in_flight.len() < in_flight_max
+    }
+
+    /// The most tokens that a prompt batch may have.
+    pub fn chunk_tokens(&self) -> usize {
+        self.chunk_tokens
+    }
+
+    /// From here on prompt batches have at most so many tokens; one that `is_alone` is awaited before another
+    /// one is submitted.
+    pub fn slice(&mut self, tokens: usize, is_alone: bool) {
+        self.slice = (tokens.max(1), is_alone);
     }
 
     /// True when the next submission is a window.
@@ -100,7 +115,7 @@ impl RunCore {
         }
         let submission = if self.submitted_len < self.prompt_len {
             let start = self.submitted_len;
-            let end = (start + self.chunk_tokens).min(self.prompt_len);
+            let end = (start + self.chunk_tokens.min(self.slice.0)).min(self.prompt_len);
             self.submitted_len = end;
             let base = self.base + start as u32;
             Submission::Prompt { base, range: start..end, choose: end == self.prompt_len }
@@ -146,7 +161,8 @@ impl RunCore {
         self.stopped
     }
 
-    fn is_ending(&self) -> bool {
+    /// True when nothing more is to be begun.
+    pub fn is_ending(&self) -> bool {
         self.stopped || self.finishing
     }
 

@@ -3,7 +3,9 @@
 
 mod core;
 mod gap;
+mod mail;
 mod pace;
+mod prompt_pace;
 mod run;
 mod shell;
 mod streamed;
@@ -11,4 +13,5 @@ mod widths;
 
 pub use core::{Done, RunCore, Submission};
 pub use gap::Gaps;
-pub use shell::{SubmitterLinks, SubmitterMail, submitter};
+pub use mail::{SubmitterLinks, SubmitterMail};
+pub use shell::submitter;

@@ -1,29 +1,30 @@
 //! How long submissions take on this device, so that none keeps it longer than others may wait.
 //!
 //! A driver resets a device that does not answer for some seconds. What may take long is split between layers
-//! into submissions that follow each other.
+//! into submissions that follow each other, and prompts are cut into batches.
 
 use fanlight_messages::draft::{WIDTHS, Width};
-use fanlight_messages::limits::{PROMPT_TOKEN_US_UNKNOWN, STEP_US_UNKNOWN};
+use fanlight_messages::limits::{STEP_US_UNKNOWN, SUBMISSION_US_MAX};
+
+use super::prompt_pace::{PromptPace, Slice};
 
 /// What was measured of the model that is placed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Pace {
-    prompt_token_us: u64,
+    prompt: PromptPace,
     /// Of a plain step, then by nodes as in [`WIDTHS`]; 0 where nothing is known.
     step_us: [u64; WIDTHS.len() + 1],
 }
 
-impl Default for Pace {
-    fn default() -> Self {
-        Self { prompt_token_us: PROMPT_TOKEN_US_UNKNOWN, step_us: [0; WIDTHS.len() + 1] }
-    }
-}
-
 impl Pace {
+    /// The next prompt batch, of at most `limit` tokens.
+    pub(super) fn prompt_slice(&self, limit: usize) -> Slice {
+        self.prompt.slice(SUBMISSION_US_MAX, limit)
+    }
+
     /// Submissions that a prompt batch of `tokens` is split into, so that each takes `cap_us` or less.
     pub(super) fn prompt_parts(&self, tokens: usize, cap_us: u64) -> u32 {
-        parts(self.prompt_token_us.saturating_mul(tokens as u64), cap_us)
+        parts(self.prompt.batch_us(tokens), cap_us)
     }
 
     /// The same for a step. A width that was never measured takes no more time than as many plain steps.
@@ -36,7 +37,7 @@ impl Pace {
 
     /// A prompt batch took this long.
     pub(super) fn prompt(&mut self, tokens: u32, elapsed_us: u64) {
-        self.prompt_token_us = elapsed_us.div_ceil(u64::from(tokens.max(1)));
+        self.prompt.measured(tokens, elapsed_us);
     }
 
     /// A window of `steps` steps took this long.
@@ -65,7 +66,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_thought_slow_and_what_is_known_is_believed() {
         let mut pace = Pace::default();
-        assert!(pace.prompt_parts(512, 200_000) > 16 && pace.prompt_parts(4, 200_000) == 1);
+        assert!(pace.prompt_parts(16, 100_000) == 16 && pace.prompt_slice(512).tokens == 16);
         assert!(pace.step_parts(Width::Off, 200_000) > 1);
         pace.prompt(512, 25_600);
         pace.window(Width::Off, 2, 60_000);

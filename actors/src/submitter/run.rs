@@ -15,8 +15,9 @@ use fanlight_messages::protocol::submitter::{BeginDecode, RunEvent, RunOver};
 use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind, RecordDrafts, RecordSample};
 
 use super::core::{Done, RunCore, Submission};
+use super::mail::{SubmitterLinks, SubmitterMail};
 use super::pace::Pace;
-use super::shell::{SubmitterLinks, SubmitterMail};
+use super::prompt_pace::Slice;
 use super::widths::Widths;
 use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 
@@ -69,6 +70,7 @@ pub(super) async fn run<M: BackendModel>(
     let mut in_flight: VecDeque<InFlight> = VecDeque::new();
     let (mut completed_us, mut failure, mut orphaned) = (0, None, false);
     loop {
+        slice(&mut core, pace);
         while let Some(permit) = may_submit(&core, &in_flight, completed_us, links)
             .is_some_and(|rest_us| rest_us == 0)
             .then(|| events.try_reserve())
@@ -120,6 +122,12 @@ pub(super) async fn run<M: BackendModel>(
             }
         }
     }
+}
+
+/// Cuts the prompt by what batches were measured to take.
+fn slice(core: &mut RunCore, pace: &Pace) {
+    let Slice { tokens, is_alone } = pace.prompt_slice(core.chunk_tokens());
+    core.slice(tokens, is_alone);
 }
 
 /// The first failure ends the run; what is in flight still lands.

@@ -6,110 +6,15 @@ use fanlight_messages::backend::{Backend, BackendModel, StreamedModel};
 use fanlight_messages::device::Quarantined;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::protocol::Lane;
-use fanlight_messages::protocol::Request;
-use fanlight_messages::protocol::controller::{ObserveWindow, PlanChosen};
+use fanlight_messages::program::Program;
 use fanlight_messages::protocol::engine::{LoadPhase, LoadProgress};
 use fanlight_messages::protocol::submitter::*;
-use fanlight_messages::protocol::telemetry::RecordSample;
 
-use super::gap::Gaps;
+use super::mail::{SubmitterLinks, SubmitterMail};
 use super::pace::Pace;
 use super::run::{Heard, run};
 use super::streamed::{Told, run_streamed};
-use crate::controller::ControllerMail;
-use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
-use crate::telemetry::TelemetryLink;
-
-/// What the submitter is asked.
-pub enum SubmitterMail {
-    /// See [`DescribeDevice`].
-    Describe(Asked<DescribeDevice>),
-    /// See [`CreateModel`].
-    Create(Asked<CreateModel>),
-    /// See [`UploadMatrix`].
-    Matrix(Asked<UploadMatrix>),
-    /// See [`UploadVector`].
-    Vector(Asked<UploadVector>),
-    /// See [`CompilePipelines`]; beside it, where progress is latched.
-    Compile(Asked<CompilePipelines>, Latch<LoadProgress>),
-    /// See [`MeasureChoice`].
-    Choice(Asked<MeasureChoice>),
-    /// See [`DropModel`].
-    Drop(Asked<DropModel>),
-    /// See [`ReopenDevice`].
-    Reopen(Asked<ReopenDevice>),
-    /// See [`BeginDecode`]; beside it, where its events go, and its demands when its weights stream.
-    Begin(Asked<BeginDecode>, StreamSender<RunEvent>, Option<StreamSender<Demand>>),
-    /// See [`StreamRows`].
-    Stream(Asked<StreamRows>),
-    /// See [`GatherRows`].
-    Gather(Asked<GatherRows>),
-    /// See [`PauseDecode`].
-    Pause(Asked<PauseDecode>),
-    /// See [`EndDecode`].
-    End(Asked<EndDecode>),
-}
-
-impl Mail for SubmitterMail {
-    fn lane(&self) -> Lane {
-        match self {
-            Self::Describe(_) => DescribeDevice::LANE,
-            Self::Pause(_) => PauseDecode::LANE,
-            Self::End(_) => EndDecode::LANE,
-            _ => Lane::Inbox,
-        }
-    }
-}
-
-macro_rules! from_asked {
-    ($($variant:ident($request:ty)),*) => {$(
-        impl From<Asked<$request>> for SubmitterMail {
-            fn from(asked: Asked<$request>) -> Self {
-                Self::$variant(asked)
-            }
-        }
-    )*};
-}
-from_asked!(
-    Describe(DescribeDevice),
-    Create(CreateModel),
-    Matrix(UploadMatrix),
-    Vector(UploadVector),
-    Choice(MeasureChoice),
-    Drop(DropModel),
-    Reopen(ReopenDevice),
-    Stream(StreamRows),
-    Gather(GatherRows),
-    Pause(PauseDecode),
-    End(EndDecode)
-);
-
-/// Whom the submitter tells.
-#[derive(Clone)]
-pub struct SubmitterLinks {
-    /// What windows cost; droppable.
-    pub controller: Addr<ControllerMail>,
-    /// Samples; droppable.
-    pub telemetry: TelemetryLink,
-    /// The plan of windows to come.
-    pub plan: Latch<PlanChosen>,
-    /// Why nothing is in flight.
-    pub gaps: Gaps,
-    /// Time.
-    pub clock: Clock,
-}
-
-impl SubmitterLinks {
-    pub(super) fn observe(&self, window: ObserveWindow) {
-        // A full queue means that the controller has enough to go by.
-        self.controller.try_tell(ControllerMail::Observe(window));
-    }
-
-    pub(super) fn record(&self, sample: RecordSample) {
-        self.telemetry.record(sample);
-    }
-}
+use crate::kit::{Latch, Mailbox, StreamSender};
 
 /// The submitter's loop. It ends when every address is dropped.
 pub async fn submitter<B: Backend>(
@@ -125,8 +30,8 @@ pub async fn submitter<B: Backend>(
                 // The one before goes first: two models may not fit.
                 model = None;
                 let CreateModel { program, plan } = asked.request;
-                let created = backend.create(program, plan.clone()).await;
-                let created = created.map(|on_device| model = Some(Placed::new(on_device, plan)));
+                let created = create(backend.as_ref(), program, plan).await;
+                let created = created.map(|placed| model = Some(placed));
                 links.gaps.restart();
                 mailbox.answer(asked.reply, created);
             }
@@ -135,9 +40,10 @@ pub async fn submitter<B: Backend>(
                 asked.reply.send(uploaded.map(|()| asked.request.bytes));
             }
             SubmitterMail::Vector(asked) => asked.reply.send(upload_vector(model.as_mut(), &asked.request)),
-            SubmitterMail::Compile(asked, latch) => {
-                let compiled = compile(model.as_mut(), &latch).await;
-                mailbox.answer(asked.reply, compiled);
+            SubmitterMail::Compile(mut asked, latch) => {
+                // Nobody waits for it any more: the model is about to be dropped.
+                let compiled = asked.reply.while_wanted(compile(model.as_mut(), &latch)).await;
+                mailbox.answer(asked.reply, compiled.unwrap_or(Err(DeviceError::NoModel)));
             }
             SubmitterMail::Choice(asked) => {
                 let timed = time_choice(&mut model).await;
@@ -153,11 +59,11 @@ pub async fn submitter<B: Backend>(
                 mailbox.answer(asked.reply, reopened.map(|()| backend.facts()));
             }
             SubmitterMail::Begin(asked, events, demands) => {
-                let result = match &mut model {
-                    None => Err(DeviceError::NoModel),
+                let result = match usable(&mut model, backend.as_ref()) {
+                    Err(error) => Err(error),
                     // Its end came first.
-                    Some(_) if ends.heard(asked.request.run) != Heard::Nothing => Ok(RunOver::default()),
-                    Some(model) => {
+                    Ok(_) if ends.heard(asked.request.run) != Heard::Nothing => Ok(RunOver::default()),
+                    Ok(model) => {
                         let current = asked.request.run;
                         let control = |mail| {
                             ends.answer(mail, backend.as_ref());
@@ -180,6 +86,30 @@ pub async fn submitter<B: Backend>(
         }
     }
     Ok(())
+}
+
+/// The model for a run. A device that broke while nothing ran is lost: the reply is not at fault, and goes on
+/// on one that is opened again.
+fn usable<'a, B: Backend>(
+    model: &'a mut Option<Placed<B::Model>>,
+    backend: &B,
+) -> Result<&'a mut Placed<B::Model>, DeviceError> {
+    let model = model.as_mut().ok_or(DeviceError::NoModel)?;
+    backend.health().map_err(|error| DeviceError::Lost { reason: error.to_string() })?;
+    Ok(model)
+}
+
+/// Creates a model, on a device that is opened again where it is not healthy.
+async fn create<B: Backend>(
+    backend: &B,
+    program: Rc<Program>,
+    plan: Rc<GpuPlan>,
+) -> Result<Placed<B::Model>, DeviceError> {
+    if backend.health().is_err() {
+        backend.reopen().await?;
+    }
+    let on_device = backend.create(program, plan.clone()).await?;
+    Ok(Placed::new(on_device, plan))
 }
 
 /// A model on the device, and the plan that it obeys.

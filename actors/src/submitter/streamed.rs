@@ -17,8 +17,8 @@ use fanlight_messages::protocol::submitter::{
 use fanlight_messages::protocol::telemetry::{GapCause, Piece, PieceKind};
 
 use super::core::{RunCore, Submission};
+use super::mail::{SubmitterLinks, SubmitterMail};
 use super::run::{Heard, piece as piece_of, tell};
-use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
 use crate::kit::{Asked, Mailbox, Permit, StreamSender};
 
@@ -32,6 +32,8 @@ pub(super) struct Told {
 enum Stage {
     /// Between passes.
     Idle,
+    /// Pipelines of the next step's width are being compiled, one after the other.
+    Compiling(Width),
     /// The tokens of a step are read back, to tell which embedding rows it needs.
     Drafting(LocalBoxFuture<'static, Result<Vec<u32>, DeviceError>>),
     /// Embedding rows are on their way.
@@ -48,6 +50,8 @@ enum Next {
     Tokens(Result<Vec<u32>, DeviceError>),
     Report(Result<WindowReport, DeviceError>),
     Place(Option<Permit<RunEvent>>),
+    /// Nothing came before the next pipeline.
+    Compile(Width),
 }
 
 struct Run<'a, M> {
@@ -122,7 +126,8 @@ pub(super) async fn run_streamed<M: StreamedModel>(
             },
             Next::Tokens(tokens) => run.demand_rows(tokens?),
             Next::Report(report) => run.complete(report?),
-            Next::Place(Some(permit)) => run.start(permit).await?,
+            Next::Place(Some(permit)) => run.start(permit)?,
+            Next::Compile(planned) => run.compile(planned).await?,
             // The engine is gone, and with it every use of the run.
             Next::Place(None) => return Ok(run.over()),
         }
@@ -137,6 +142,7 @@ impl<M: StreamedModel> Run<'_, M> {
     fn is_over(&self) -> bool {
         match self.stage {
             Stage::Idle => self.core.is_over(),
+            Stage::Compiling(_) => self.core.is_ending(),
             Stage::Reporting(_) => false,
             // A pass that breaks off has committed nothing.
             _ => self.core.is_stopped(),
@@ -230,32 +236,55 @@ impl<M: StreamedModel> Run<'_, M> {
     }
 
     /// Begins the next piece.
-    async fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
-        let plan = self.links.plan.get();
+    fn start(&mut self, permit: Permit<RunEvent>) -> Result<(), DeviceError> {
         let Some(piece) = self.core.next_submission(1) else { return Ok(()) };
         self.links.gaps.spend(GapCause::Consumer);
-        let (mut known, is_new) = match &piece {
-            Submission::Prompt { .. } => (piece_of(self.begin, PieceKind::Prompt, Width::Off, 0), false),
+        match &piece {
+            Submission::Prompt { .. } => {
+                let known = piece_of(self.begin, PieceKind::Prompt, Width::Off, 0);
+                self.piece = Some((piece, (known, false), permit));
+                self.start_piece()
+            }
             // A pass takes longer than all pipelines of a width.
             Submission::Window { steps } => {
                 // The plan may still be that of the request before.
-                let planned = self.begin.width.limit(plan.width);
-                let (width, is_new) = self.widths.whole(self.model, planned).await?;
-                (piece_of(self.begin, PieceKind::Window, width, *steps), is_new)
+                let planned = self.begin.width.limit(self.links.plan.get().width);
+                let known = piece_of(self.begin, PieceKind::Window, planned, *steps);
+                self.piece = Some((piece, (known, false), permit));
+                self.stage = Stage::Compiling(planned);
+                Ok(())
             }
-        };
-        known.expect(&plan);
+        }
+    }
+
+    /// Compiles one pipeline of a width; when none is left, the piece starts with what is allowed.
+    async fn compile(&mut self, planned: Width) -> Result<(), DeviceError> {
+        if !self.widths.is_settled(planned) {
+            let has_compiled = self.widths.advance(self.model, planned).await?;
+            if let Some((_, (_, is_new), _)) = &mut self.piece {
+                *is_new |= has_compiled;
+            }
+            return Ok(());
+        }
+        if let Some((_, (known, _), _)) = &mut self.piece {
+            known.width = self.widths.allowed(planned);
+        }
+        self.start_piece()
+    }
+
+    fn start_piece(&mut self) -> Result<(), DeviceError> {
+        let Some((piece, (known, _), _)) = &mut self.piece else { return Ok(()) };
+        known.expect(&self.links.plan.get());
         known.submitted_us = self.links.clock.now_us();
         self.links.gaps.spend(GapCause::Compile);
         known.gap = self.links.gaps.take(false);
         let width = known.width;
         self.starved_us = 0;
-        let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers.is_some());
-        let tokens = match &piece {
+        let tokens = match piece {
             Submission::Prompt { range, .. } => Some(self.begin.tokens[range.clone()].to_vec()),
             Submission::Window { .. } => None,
         };
-        self.piece = Some((piece, (known, is_new), permit));
+        let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers.is_some());
         match tokens {
             _ if !gathers => self.start_pass()?,
             Some(tokens) => self.demand_rows(tokens),
@@ -297,6 +326,7 @@ impl<M: StreamedModel> Run<'_, M> {
                 Stage::Drafting(tokens) => Next::Tokens(tokens.await),
                 Stage::Reporting(report) => Next::Report(report.await),
                 Stage::Idle if wants_place => Next::Place(events.reserve().await.ok()),
+                Stage::Compiling(planned) => Next::Compile(*planned),
                 _ => std::future::pending().await,
             }
         };

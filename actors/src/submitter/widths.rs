@@ -57,20 +57,6 @@ impl Widths {
         Ok(false)
     }
 
-    /// The planned width or, where that is refused, a plain step; all its pipelines are compiled first where
-    /// that is new, and true says that some were.
-    pub(super) async fn whole<M: BackendModel>(
-        &mut self,
-        model: &mut M,
-        planned: Width,
-    ) -> Result<(Width, bool), DeviceError> {
-        let mut has_compiled = false;
-        while !self.is_settled(planned) {
-            has_compiled |= self.advance(model, planned).await?;
-        }
-        Ok((self.allowed(planned), has_compiled))
-    }
-
     /// The width of the next window: the planned one where it is ready, plain where it is refused. Else the
     /// last one again, and one of the missing pipelines is compiled while the device has windows to work on;
     /// true says that it was. Compiling takes [`COMPILE_SHARE`] of the run's time at most: what is missing
@@ -100,7 +86,8 @@ impl Widths {
         Ok((self.last, has_compiled))
     }
 
-    fn allowed(&self, width: Width) -> Width {
+    /// The width where it is ready, a plain step where it is refused.
+    pub(super) fn allowed(&self, width: Width) -> Width {
         if self.ready.contains(&width) { width } else { Width::Off }
     }
 }

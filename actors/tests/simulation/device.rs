@@ -24,6 +24,7 @@ use fanlight_messages::sampling::Sampling;
 use fanlight_tests::synth::random::Random;
 
 use crate::ring::PaperRing;
+use crate::state::Slot;
 pub use crate::state::{CHOICE_NS, DeviceState, Fault, PIPELINES};
 
 /// Microseconds that compiling a pipeline takes.
@@ -101,23 +102,32 @@ impl Backend for PaperBackend {
             backend: "simulation".into(),
             driver: String::new(),
             kind: if self.state.borrow().is_gpu { AdapterKind::Gpu } else { AdapterKind::SoftwareGpu },
-            binding_bytes_max: 128 << 20,
+            binding_bytes_max: self.state.borrow().binding_bytes_max,
             has_packed_dot: false,
         }
     }
 
+    fn health(&self) -> Result<(), DeviceError> {
+        let refused = || DeviceError::Refused { phase: "a command".into(), reason: "by the test".into() };
+        if self.state.borrow().is_sick { Err(refused()) } else { Ok(()) }
+    }
+
     async fn reopen(&self) -> Result<(), DeviceError> {
+        self.state.borrow_mut().called.insert("reopen");
         yield_now().await;
         let mut state = self.state.borrow_mut();
         if state.is_gone {
             return Err(DeviceError::Unavailable { reason: "by the test".into() });
         }
         state.reopened += 1;
+        state.is_sick = false;
         Ok(())
     }
 
     async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<PaperModel, DeviceError> {
+        self.call("create")?;
         let mut state = self.state.borrow_mut();
+        assert!(!state.is_sick, "a model on a device that is not healthy");
         let wanted_bytes = plan.total_bytes();
         if wanted_bytes > state.memory_bytes {
             return Err(DeviceError::OutOfMemory { phase: "creating buffers".into() });
@@ -227,6 +237,11 @@ impl PaperModel {
         }
     }
 
+    /// The device.
+    pub fn backend(&self) -> &PaperBackend {
+        &self.backend
+    }
+
     /// The token chosen last.
     pub fn last_token(&self) -> u32 {
         self.last
@@ -246,6 +261,7 @@ impl PaperModel {
             assert!(!is_wrong || tokens.len() == 1, "a batch of {} tokens would be wrong", tokens.len());
             let cost_us = state.prompt_token_us * tokens.len() as u64;
             state.part_us.push(cost_us / u64::from(parts));
+            state.batches.push(tokens.len());
             cost_us
         };
         self.submit(cost_us, false, |model, poisoned| {
@@ -289,6 +305,7 @@ impl PaperModel {
         is_window: bool,
         work: impl FnOnce(&mut Self, bool),
     ) -> Result<Pending, DeviceError> {
+        self.backend.call("submit")?;
         let fault = {
             let mut state = self.backend.state.borrow_mut();
             let number = state.submissions;
@@ -299,6 +316,7 @@ impl PaperModel {
         if fault == Some(Fault::Refuse) {
             return Err(DeviceError::Refused { phase: "decoding".into(), reason: "by the test".into() });
         }
+        let slot = self.backend.slot()?;
         work(self, fault == Some(Fault::Poison));
         let report = match fault {
             Some(Fault::Lose) => Err(DeviceError::Lost { reason: "by the test".into() }),
@@ -314,7 +332,7 @@ impl PaperModel {
         state.in_flight += 1;
         state.in_flight_max = state.in_flight_max.max(state.in_flight);
         let polls = self.backend.random.borrow_mut().below(6);
-        Ok(Pending { polls, cost_us, report: Some(report), backend: self.backend.clone() })
+        Ok(Pending { polls, cost_us, report: Some(report), backend: self.backend.clone(), _slot: slot })
     }
 }
 
@@ -324,6 +342,7 @@ pub struct Pending {
     cost_us: u64,
     report: Option<Result<WindowReport, DeviceError>>,
     backend: PaperBackend,
+    _slot: Slot,
 }
 
 impl Future for Pending {
@@ -355,6 +374,7 @@ impl BackendModel for PaperModel {
         bytes: &[u8],
     ) -> Result<(), DeviceError> {
         yield_now().await;
+        self.backend.call("upload")?;
         if !self.ring.arrive(matrix, first_row, bytes.len()) {
             self.backend.state.borrow_mut().matrices.insert((matrix, first_row), bytes.to_vec());
         }
@@ -367,6 +387,7 @@ impl BackendModel for PaperModel {
         element_offset: u32,
         values: &[f32],
     ) -> Result<(), DeviceError> {
+        self.backend.call("vector")?;
         self.backend.state.borrow_mut().vectors.insert((vector, element_offset), values.to_vec());
         Ok(())
     }
@@ -377,13 +398,18 @@ impl BackendModel for PaperModel {
     ) -> Result<Option<Quarantined>, DeviceError> {
         for done in 1..=3 {
             yield_now().await;
+            self.backend.call("compile")?;
             progress(done, 3);
         }
         Ok(self.backend.state.borrow().quarantined(Purpose::Prompts))
     }
 
     async fn prepare_next(&mut self, width: Width) -> Result<Preparation, DeviceError> {
-        yield_now().await;
+        let turns = self.backend.state.borrow().compile_turns;
+        for _ in 0..turns {
+            yield_now().await;
+        }
+        self.backend.call("prepare")?;
         let mut state = self.backend.state.borrow_mut();
         let pipelines = state.pipelines.entry(width.rows()).or_default();
         if width == Width::Off || *pipelines == PIPELINES {
@@ -397,7 +423,7 @@ impl BackendModel for PaperModel {
     }
 
     async fn prepare_sampling(&mut self, _: &Sampling) -> Result<(), DeviceError> {
-        Ok(())
+        self.backend.call("sampling")
     }
 
     async fn time_choice(&mut self) -> Result<u64, DeviceError> {
@@ -411,6 +437,7 @@ impl BackendModel for PaperModel {
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
+        self.backend.call("begin")?;
         let (context, tokens_left, hash) = (setup.context_len, setup.token_limit, setup.hash);
         self.control = ControlBlock { context, tokens_left, hash, ..ControlBlock::default() };
         self.setup = Some(setup.clone());

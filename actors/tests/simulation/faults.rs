@@ -21,18 +21,54 @@ async fn fail(rig: &Rig, fault: Fault, after: u64, seed: u32) -> GenerateError {
 }
 
 #[test]
-fn a_refused_submission_ends_the_reply_and_a_load_brings_it_back() {
+fn e22_a_refused_submission_ends_the_reply_and_the_next_one_brings_the_model_back() {
     for after in 0..12 {
         with_engine(after, |rig, _| async move {
             let error = fail(&rig, Fault::Refuse, after, 1).await;
             assert!(matches!(error, GenerateError::Device(DeviceError::Refused { .. })));
             assert_eq!(rig.device.state.borrow().models, 0, "nothing is trusted any more");
-            let next = rig.handle.generate(request(&[1], 5)).await.err();
-            assert_eq!(next, Some(GenerateError::NoModel));
-            rig.load().await.unwrap();
             rig.check_reply(request(&ids(1), 80)).await;
+            let state = rig.device.state.borrow();
+            assert_eq!((state.models, state.reopened), (1, 1));
         });
     }
+}
+
+/// An error that nobody waited for, or a loss, while nothing runs: a load and a reply both find a device that
+/// is open, and nobody is told of a failure.
+#[test]
+fn e23_a_device_that_broke_while_idle_is_opened_again() {
+    for by_load in [true, false] {
+        with_engine(1, |rig, _| async move {
+            for again in 1..=3 {
+                rig.device.state.borrow_mut().is_sick = true;
+                if by_load {
+                    rig.load().await.unwrap();
+                }
+                rig.check_reply(request(&ids(again), 20)).await;
+                let state = rig.device.state.borrow();
+                assert_eq!((state.reopened, state.models, state.is_sick), (again, 1, false));
+            }
+        });
+    }
+}
+
+/// A model that cannot be brought back is gone, and the reply says so; another load works.
+#[test]
+fn e22_what_cannot_be_brought_back_is_said_to_be_gone() {
+    with_engine(1, |rig, _| async move {
+        {
+            let mut state = rig.device.state.borrow_mut();
+            state.is_sick = true;
+            state.binding_bytes_max = 1 << 20;
+        }
+        let ended = rig.reply(request(&ids(1), 20)).await;
+        assert!(matches!(ended.result, Err(GenerateError::Device(DeviceError::Lost { .. }))), "{ended:?}");
+        assert_eq!(rig.handle.generate(request(&[1], 5)).await.err(), Some(GenerateError::NoModel));
+        rig.device.state.borrow_mut().binding_bytes_max = 128 << 20;
+        rig.load().await.unwrap();
+        rig.check_reply(request(&ids(1), 20)).await;
+    });
 }
 
 /// In the prompt, in every window, twice in a row; with drafts and without: the same ids, text and hash as if
@@ -109,8 +145,8 @@ fn a_device_that_stays_away_ends_the_reply_and_the_next_one_tries_again() {
             let error = fail(&rig, Fault::Lose, after, 1).await;
             let GenerateError::Device(DeviceError::Lost { reason }) = &error else { panic!("{error:?}") };
             assert!(reason.contains("did not come back"), "{reason}");
-            let again = rig.handle.generate(request(&[1], 5)).await.err();
-            assert!(matches!(again, Some(GenerateError::Device(DeviceError::Lost { .. }))), "{again:?}");
+            let again = rig.reply(request(&[1], 5)).await.result;
+            assert!(matches!(again, Err(GenerateError::Device(DeviceError::Lost { .. }))), "{again:?}");
             rig.device.state.borrow_mut().is_gone = false;
             rig.check_reply(request(&ids(1), 80)).await;
         });
@@ -173,8 +209,8 @@ fn a_cancel_is_heard_while_the_device_comes_back() {
 
 #[test]
 fn a_poisoned_reply_ends_in_an_error_and_the_next_one_starts_cold() {
-    // The batches of the prompt (150 tokens in batches of 64) choose nothing before the third.
-    for after in 2..12 {
+    // The batches of the prompt (150 tokens: 16, 32, 32, 64 and the rest) choose nothing before the fifth.
+    for after in 4..12 {
         with_engine(after, |rig, _| async move {
             let error = fail(&rig, Fault::Poison, after, 2).await;
             assert!(matches!(error, GenerateError::Poisoned { .. }), "{error:?}");

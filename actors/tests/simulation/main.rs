@@ -2,15 +2,18 @@
 
 mod busy;
 mod calibrate;
+mod calls;
 mod cancel;
 mod device;
 mod faults;
+mod hanging;
 mod load;
 mod quarantine;
 mod reply;
 mod rig;
 mod ring;
 mod slow;
+mod stages;
 mod state;
 mod streaming;
 mod submitter;

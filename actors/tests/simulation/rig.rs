@@ -159,7 +159,7 @@ pub fn with_engine<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Rig, Wor
             ends.push(exit.name);
         }
         let state = device.state.borrow();
-        (state.models, state.in_flight)
+        (state.models, state.in_flight, state.slots_lent)
     });
-    assert_eq!(models, (0, 0), "a model or a submission outlived the engine");
+    assert_eq!(models, (0, 0, 0), "a model, a submission or a readback outlived the engine");
 }

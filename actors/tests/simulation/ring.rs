@@ -113,6 +113,7 @@ impl StreamedModel for PaperModel {
 
     async fn upload_gathered(&mut self, bytes: &[u8]) -> Result<(), DeviceError> {
         yield_now().await;
+        self.backend().call("gather")?;
         let table = self.ring.gathers.expect("a plan that gathers");
         self.ring.gathered_rows = Some(bytes.len() as u64 / self.ring.row_bytes(table));
         Ok(())
@@ -122,14 +123,17 @@ impl StreamedModel for PaperModel {
         &mut self,
         width: Width,
     ) -> Result<impl Future<Output = Result<Vec<u32>, DeviceError>> + 'static, DeviceError> {
-        let tokens = vec![self.last_token(); width.rows() as usize];
+        self.backend().call("draft")?;
+        let (slot, tokens) = (self.backend().slot()?, vec![self.last_token(); width.rows() as usize]);
         Ok(async move {
             yield_now().await;
+            drop(slot);
             Ok(tokens)
         })
     }
 
     fn start_pass(&mut self, work: PassWork<'_>) -> Result<(), DeviceError> {
+        self.backend().call("pass")?;
         let (work, rows) = match work {
             PassWork::Prompt { base, tokens, choose } => {
                 (Work::Prompt { base, tokens: tokens.to_vec(), choose }, tokens.len() as u64)

@@ -1,10 +1,14 @@
 //! What tests set on the device of paper, and look at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fanlight_messages::device::{Purpose, Quarantined};
 use fanlight_messages::draft::Width;
+use fanlight_messages::error::DeviceError;
+use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::program::{MatrixId, VectorId};
+
+use crate::device::PaperBackend;
 
 /// What goes wrong, and at which submission, counted from 0 over the life of the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +27,17 @@ pub struct DeviceState {
     pub faults: BTreeMap<u64, Fault>,
     /// Of a thousand tokens, how many end a reply.
     pub end_per_mille: u64,
+    /// Calls of the engine so far, and which of them fail, counted from 1.
+    pub calls: u64,
+    pub call_faults: BTreeMap<u64, DeviceError>,
+    /// What was called since the test forgot it.
+    pub called: BTreeSet<&'static str>,
+    /// Turns of the world that compiling a pipeline takes.
+    pub compile_turns: u32,
+    /// An error was reported that nobody waited for: it must be opened again.
+    pub is_sick: bool,
+    /// Slots that are read back to.
+    pub slots_lent: u32,
     /// Submissions made.
     pub submissions: u64,
     /// Windows among them.
@@ -50,6 +65,8 @@ pub struct DeviceState {
     pub reopened: u32,
     /// Name of the adapter that comes back; empty for the same.
     pub other_name: String,
+    /// Bytes of a binding.
+    pub binding_bytes_max: u64,
     /// It says that it is no processor.
     pub is_gpu: bool,
     /// Microseconds of a step, and of a prompt token.
@@ -57,6 +74,8 @@ pub struct DeviceState {
     pub prompt_token_us: u64,
     /// Microseconds that the parts of each submission kept the device.
     pub part_us: Vec<u64>,
+    /// Tokens of the prompt batches so far.
+    pub batches: Vec<usize>,
     /// Pipelines compiled so far, by rows of a width.
     pub pipelines: BTreeMap<u32, u32>,
     /// Widths of the windows submitted so far.
@@ -85,6 +104,12 @@ impl Default for DeviceState {
         Self {
             faults: BTreeMap::new(),
             end_per_mille: 0,
+            calls: 0,
+            call_faults: BTreeMap::new(),
+            called: BTreeSet::new(),
+            compile_turns: 1,
+            is_sick: false,
+            slots_lent: 0,
             submissions: 0,
             windows: 0,
             in_flight: 0,
@@ -99,15 +124,48 @@ impl Default for DeviceState {
             is_gone: false,
             reopened: 0,
             other_name: String::new(),
+            binding_bytes_max: 128 << 20,
             is_gpu: false,
             step_us: 1_000,
             prompt_token_us: 100,
             part_us: Vec::new(),
+            batches: Vec::new(),
             pipelines: BTreeMap::new(),
             widths: Vec::new(),
             choices_timed: 0,
             is_choice_lost: false,
             wrong: Vec::new(),
         }
+    }
+}
+
+impl PaperBackend {
+    /// Counts a call of the engine, and fails where the test says so.
+    pub fn call(&self, what: &'static str) -> Result<(), DeviceError> {
+        let mut state = self.state.borrow_mut();
+        state.calls += 1;
+        state.called.insert(what);
+        let call = state.calls;
+        state.call_faults.remove(&call).map_or(Ok(()), Err)
+    }
+
+    /// A slot to read back to, until it is dropped.
+    pub fn slot(&self) -> Result<Slot, DeviceError> {
+        let mut state = self.state.borrow_mut();
+        if state.slots_lent == READBACK_SLOTS {
+            let reason = format!("all {READBACK_SLOTS} readback slots are in flight");
+            return Err(DeviceError::Refused { phase: "reading back".into(), reason });
+        }
+        state.slots_lent += 1;
+        Ok(Slot(self.clone()))
+    }
+}
+
+/// A slot that is read back to; its buffer is mapped as long as it exists.
+pub struct Slot(PaperBackend);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.state.borrow_mut().slots_lent -= 1;
     }
 }

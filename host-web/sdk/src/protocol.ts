@@ -120,7 +120,7 @@ export type RequestName = keyof Requests;
 export type Question = { [N in RequestName]: { name: N } & Requests[N]["ask"] }[RequestName];
 
 /** Failures that the engine itself does not know. */
-export type WorkerFailure = Failure | { kind: "no-model" | "model-replaced"; message: string };
+export type WorkerFailure = Failure | { kind: "model-replaced"; message: string };
 
 /** From a page to the worker. */
 export type ToWorker =

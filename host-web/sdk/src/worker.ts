@@ -4,6 +4,7 @@
 import { describe } from "./adapter.js";
 import init, { Engine, inspectAddress, inspectFiles, prepareWorker } from "./fanlight.js";
 import type { InitOutput, ModelCard } from "./fanlight.js";
+import { translateInternalErrors } from "./gpu-errors.js";
 import { EVENTS_UNACKNOWLEDGED_MAX, QUESTIONS_WAITING_MAX, wallMs } from "./protocol.js";
 import type {
   FromWorker,
@@ -31,6 +32,7 @@ function crash(message: string): void {
 
 self.addEventListener("error", (event) => crash(event.message));
 self.addEventListener("unhandledrejection", (event) => crash(String(event.reason)));
+translateInternalErrors(globalThis as object);
 
 /** Counts events on their way to the page and lets their sender wait for room. */
 class Room {
@@ -185,6 +187,8 @@ async function generate(
     });
   } finally {
     rooms.delete(id);
+    // A device that did not come back took the model with it.
+    if (!running.holdsModel()) loaded = null;
   }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use thiserror::Error;
 
 use super::Request;
+use crate::error::Gone;
 
 /// How far a reply is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,7 +30,6 @@ pub struct MemoryKey {
 
 /// What is wrong with a store. What it holds is not used; the next reply that is learned replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum StoreFault {
     /// It is no whole store.
     #[error("the session memory is damaged ({reason}): it is begun anew")]
@@ -60,6 +60,12 @@ pub enum StoreFault {
         /// Why.
         reason: String,
     },
+}
+
+impl From<Gone> for StoreFault {
+    fn from(gone: Gone) -> Self {
+        Self::Unwritable { reason: gone.to_string() }
+    }
 }
 
 /// Asks for what drafts of a reply may be made from.
@@ -106,3 +112,7 @@ pub struct ForgetMemory;
 impl Request for ForgetMemory {
     type Reply = Result<(), StoreFault>;
 }
+
+/// Forgets the conversation, which nobody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResetConversation;

@@ -7,7 +7,6 @@ use crate::gguf::MetadataError;
 
 /// A model that cannot be run, found before any weight is fetched.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are named in each message")]
 pub enum ArchError {
     /// No file under `arch` for it.

@@ -6,7 +6,6 @@ use super::metadata::MetadataError;
 
 /// A header that cannot be used. Nothing of the file's weights has been read when one is returned.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are named in each message")]
 pub enum GgufError {
     /// The magic bytes are others.

@@ -45,7 +45,6 @@ pub enum MetadataArray {
 
 /// A metadata entry that is missing or not what it has to be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are named in each message")]
 pub enum MetadataError {
     /// A key that is needed.

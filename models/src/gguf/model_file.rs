@@ -14,7 +14,6 @@ use super::tensor::TensorInfo;
 
 /// Files that do not make one model.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are named in each message")]
 pub enum ShardError {
     /// No file.

@@ -5,7 +5,6 @@ use thiserror::Error;
 
 /// Why a tokenizer could not be built from a file's metadata.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[non_exhaustive]
 pub enum TokenizerError {
     /// A key is missing or holds something else than it should.
     #[error(transparent)]
@@ -94,7 +93,6 @@ pub enum TokenizerError {
 
 /// What is odd about a tokenizer that can be used all the same. Shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum TokenizerWarning {
     /// The file does not say how text is split, so ids may differ from those the model was trained on.
     #[error(

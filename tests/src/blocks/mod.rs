@@ -18,7 +18,6 @@ pub const IQ4_NL_LEVELS: [i8; 16] =
 
 /// Why a row could not be encoded or decoded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BlockError {
     /// The floats do not fill whole blocks.
     #[error("{len} floats are not a whole number of {tensor_type} blocks of {}", tensor_type.block_len())]

@@ -26,7 +26,6 @@ pub struct TensorEntry {
 
 /// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReadError {
     /// Reading failed.
     #[error("reading the file failed: {0}")]

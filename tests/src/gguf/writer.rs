@@ -20,7 +20,6 @@ pub struct TensorPlan {
 
 /// Why a file could not be written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum WriteError {
     /// The columns of a tensor do not fill whole blocks.
     #[error(

@@ -20,7 +20,6 @@ use crate::gguf::{GgufReader, ReadError};
 
 /// Why the reference cannot run a file.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReferenceError {
     /// The file could not be read.
     #[error(transparent)]

@@ -22,7 +22,6 @@ pub struct TinyModel {
 
 /// Why a tiny model could not be made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SynthError {
     /// Shape and types do not go together, or writing failed.
     #[error(transparent)]

@@ -4,7 +4,6 @@ use thiserror::Error;
 
 /// An address cannot serve a model, or stopped doing so.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum HttpError {
     /// Not an address that ranges can be asked of.
     #[error("{url} is no web address: give one that begins with http:// or https://")]

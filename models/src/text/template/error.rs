@@ -5,7 +5,6 @@ use thiserror::Error;
 
 /// Why a template could not be used, or why it does not render these messages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum TemplateError {
     /// The key of the template holds something else.
     #[error(transparent)]

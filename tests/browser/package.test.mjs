@@ -49,6 +49,8 @@ before(async () => {
     "dist/worker.js",
     "dist/fanlight_bg.wasm",
     "README.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
   ]) {
     assert.ok(names.includes(name), `${name} is packed`);
   }

@@ -38,7 +38,7 @@ async function blank(context, ...names) {
 
 before(async () => {
   on = await stage(folder);
-  page = await blank(on.browser, "markdown", "conversation");
+  page = await blank(on.browser, "markdown", "conversation", "format");
 });
 after(async () => on?.close());
 
@@ -189,6 +189,43 @@ test("B2: what an imported conversation may say of its entries is checked", asyn
     assert.match(await outcome(ending(name)), /unknown ending/, String(name));
   const orphan = (from) => ({ ...from, entries: [{ ...from.entries[0], parent: {} }] });
   assert.match(await outcome(orphan), /parent/);
+});
+
+test("B10: a name out of a file is one short line without marks of direction", async () => {
+  const shown = (name) => page.evaluate((text) => app.format.shownName(text), name);
+  assert.equal(await shown("good\u202egnp.exe\n2"), "good gnp.exe 2");
+  assert.equal((await shown("x".repeat(3000))).length, 80);
+});
+
+test("W01: over plain http the page says why it has no GPU", async () => {
+  const insecure = async (to) => {
+    await to.addInitScript(() => {
+      Object.defineProperty(globalThis, "isSecureContext", { value: false });
+      delete Crypto.prototype.randomUUID;
+    });
+  };
+  const visit = await Visit.open(on, "", insecure);
+  const text = await visit.page.getByRole("alert").innerText();
+  assert.match(text, /No GPU can be used here\s+This page was not opened over https/);
+  assert.deepEqual(visit.errors, []);
+});
+
+test("D: on a phone the list takes the focus, Escape gives it back, and the page behind is inert", async () => {
+  const { page: phone } = await Visit.open(on);
+  await phone.setViewportSize({ width: 390, height: 700 });
+  const button = phone.locator("#menu-button");
+  assert.equal(await button.getAttribute("aria-expanded"), "false");
+  await button.click();
+  const focus = () => phone.evaluate(() => document.activeElement.id);
+  assert.deepEqual([await focus(), await button.getAttribute("aria-expanded")], ["close-list", "true"]);
+  assert.ok(await phone.evaluate(() => document.getElementById("main").inert));
+  await phone.keyboard.press("Escape");
+  assert.deepEqual([await focus(), await button.getAttribute("aria-expanded")], ["menu-button", "false"]);
+});
+
+test("W08: until the page starts a sentence stands in its place", async () => {
+  const visit = await Visit.open(on, "", (to) => to.route(/assets\/index.*\.js/, (route) => route.abort()));
+  await visit.page.getByText("the page was opened as a file").waitFor();
 });
 
 test("A6: two tabs in random interleavings lose no turn and no setting", async () => {

@@ -30,6 +30,7 @@ export function withCopyButtons<N extends ParentNode & Node>(root: N): N {
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = "Copy";
+    button.setAttribute("aria-label", `Copy the ${language === "text" ? "" : `${language} `}code`);
     button.addEventListener("click", () => void copy(button, pre.textContent ?? ""));
     head.append(name, button);
     pre.replaceWith(block);

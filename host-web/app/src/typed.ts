@@ -33,7 +33,8 @@ function named(url: URL): NamedSource {
 async function inRepository(repository: string, quantization: string | undefined): Promise<Typed> {
   const files = await hubFiles(repository);
   const wanted = quantization?.toLowerCase();
-  const found = wanted === undefined ? files : files.filter(({ path }) => path.toLowerCase().includes(wanted));
+  const has = ({ path }: HubFile) => wanted === undefined || path.toLowerCase().includes(wanted);
+  const found = files.filter(has);
   if (found.length === 1 && found[0]) return named(new URL(found[0].url));
   return { repository, files: found.length === 0 ? files : found };
 }

@@ -1,6 +1,6 @@
 // The frame of the page: conversations at the side, the conversation in the middle, panels in front.
 
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 import { stop } from "../engine.js";
 import { startNew } from "../keeping.js";
@@ -33,8 +33,10 @@ function Bar() {
     <header class="bar">
       <IconButton
         icon="menu"
+        id="menu-button"
         label="Conversations"
         class="only-narrow"
+        isExpanded={isSidebarOpen.value}
         onClick={() => {
           isSidebarOpen.value = true;
         }}
@@ -91,8 +93,9 @@ function Adapter() {
 
 function listen(event: KeyboardEvent): void {
   // A key that closes what is in front does nothing else.
-  const isInFront = panel.value !== "none" || isSidebarOpen.value || event.defaultPrevented;
-  if (event.key === "Escape" && !isInFront && activity.value === "answering") void stop();
+  const isInFront = panel.value !== "none" || event.defaultPrevented;
+  if (event.key === "Escape" && isSidebarOpen.value) isSidebarOpen.value = false;
+  else if (event.key === "Escape" && !isInFront && activity.value === "answering") void stop();
   else if (event.key === "O" && event.ctrlKey && event.shiftKey) {
     event.preventDefault();
     startNew();
@@ -100,20 +103,39 @@ function listen(event: KeyboardEvent): void {
   }
 }
 
+/** A file that is dropped next to its place must not replace the page. */
+function holdDrop(event: DragEvent): void {
+  event.preventDefault();
+}
+
 export function App() {
   useEffect(() => {
     document.addEventListener("keydown", listen);
-    return () => document.removeEventListener("keydown", listen);
+    for (const name of ["dragover", "drop"] as const) document.addEventListener(name, holdDrop);
+    return () => {
+      document.removeEventListener("keydown", listen);
+      for (const name of ["dragover", "drop"] as const) document.removeEventListener(name, holdDrop);
+    };
   }, []);
+  const isList = isSidebarOpen.value;
+  const wasList = useRef(isList);
+  // The focus goes into the list that covers the page, and back to the button that opened it.
+  useEffect(() => {
+    if (isList !== wasList.current) document.getElementById(isList ? "close-list" : "menu-button")?.focus();
+    wasList.current = isList;
+  }, [isList]);
   const isReady = model.value !== null;
   // What was said can be read without a model, and without a GPU.
   const isRead = current.value.entries.length > 0;
   return (
-    <div class={`frame ${isSidebarOpen.value ? "with-sidebar" : ""}`}>
+    <div class={`frame ${isList ? "with-sidebar" : ""}`}>
+      <a class="skip" href={isReady ? "#question" : "#main"}>
+        Skip to the conversation
+      </a>
       <Sidebar>
         <Adapter />
       </Sidebar>
-      <main class="main">
+      <main id="main" class="main" tabIndex={-1} inert={isList}>
         <Bar />
         {panel.value === "none" && <NoticeView />}
         {isReady || isRead ? <Chat /> : noGpu.value ? <NoGpu /> : <Welcome />}

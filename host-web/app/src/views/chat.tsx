@@ -10,7 +10,7 @@ import { rendered } from "../markdown.js";
 import { activity, current, model, modelName, thoughts } from "../state.js";
 import { scrollToEnd, writerOf } from "../writer.js";
 import { Fan } from "./icons.js";
-import { IconButton } from "./parts.js";
+import { CopyIcon, IconButton } from "./parts.js";
 
 const ENDINGS: Record<NonNullable<Entry["ending"]>, string> = {
   stop: "",
@@ -45,11 +45,6 @@ function Branches({ entry }: { entry: Entry }) {
       />
     </span>
   );
-}
-
-function copy(text: string): void {
-  // A browser that refuses says so itself.
-  void navigator.clipboard.writeText(text).catch(() => {});
 }
 
 function Editor({ entry, onEnd }: { entry: Entry; onEnd: () => void }) {
@@ -107,7 +102,7 @@ function Question({ entry }: { entry: Entry }) {
             disabled={!isIdle || !model.value}
             onClick={() => setEdited(true)}
           />
-          <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
+          <CopyIcon text={entry.content} />
         </div>
       )}
     </article>
@@ -162,7 +157,7 @@ function Answer({ entry }: { entry: Entry }) {
             disabled={!isIdle || !model.value}
             onClick={() => void regenerate(entry)}
           />
-          <IconButton icon="copy" label="Copy" onClick={() => copy(entry.content)} />
+          <CopyIcon text={entry.content} />
           <span class="note numbers">
             {[entry.model === modelName.value ? "" : entry.model, entry.note].filter(Boolean).join(" · ")}
           </span>

@@ -142,11 +142,22 @@ export function Composer() {
   useEffect(() => {
     if (area.current) grow(area.current);
   }, [draft.value]);
-  useEffect(() => area.current?.focus(), [current.value.id]);
+  // Where a finger points, the focus would raise the keyboard over what is to be read.
+  const isTouched = matchMedia("(hover: none)").matches;
+  const focus = () => {
+    if (!isTouched) area.current?.focus();
+  };
+  useEffect(focus, [current.value.id]);
+  const isIdle = activity.value === "idle";
+  useEffect(() => {
+    // The button that stopped the answer had the focus and is gone.
+    if (isIdle && document.activeElement === document.body) focus();
+  }, [isIdle]);
   const send = () => void ask(draft.value);
   const press = (event: KeyboardEvent) => {
-    // Enter sends, also with an input method once its own Enter is done; with shift it is a new line.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    // Enter sends, also with an input method once its own Enter is done; with shift it is a new line, and
+    // always where there is no keyboard with a shift key to hold.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || isTouched) return;
     event.preventDefault();
     send();
   };

@@ -13,6 +13,7 @@ export function IconButton({
   onClick,
   disabled = false,
   id,
+  isExpanded,
   class: name = "",
 }: {
   icon: IconName;
@@ -20,6 +21,8 @@ export function IconButton({
   onClick: () => void;
   disabled?: boolean;
   id?: string;
+  /** Of a button that opens something: whether it is open. */
+  isExpanded?: boolean;
   class?: string;
 }) {
   return (
@@ -29,11 +32,41 @@ export function IconButton({
       class={`icon-button ${name}`}
       title={label}
       aria-label={label}
+      aria-expanded={isExpanded}
       disabled={disabled}
       onClick={onClick}
     >
       <Icon name={icon} />
     </button>
+  );
+}
+
+/** How long a button says that it has copied. */
+const COPIED_MS = 1500;
+
+/** A button that copies a text, and says so. */
+export function CopyIcon({ text }: { text: string }) {
+  const [said, say] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied");
+    } catch {
+      say("The browser did not copy it: select it yourself");
+    }
+    setTimeout(() => say(""), COPIED_MS);
+  };
+  return (
+    <>
+      <IconButton
+        icon={said === "Copied" ? "check" : "copy"}
+        label={said || "Copy"}
+        onClick={() => void copy()}
+      />
+      <span class="unseen" role="status">
+        {said}
+      </span>
+    </>
   );
 }
 

@@ -1,8 +1,9 @@
 // The conversations that are kept.
 
 import type { ComponentChildren } from "preact";
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 
+import type { Conversation } from "../conversation.js";
 import { exported, imported, open, remove, startNew } from "../keeping.js";
 import { activity, conversations, current, isSidebarOpen, panel, settings } from "../state.js";
 import { Fan, Icon } from "./icons.js";
@@ -18,13 +19,44 @@ function download(file: File): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 0);
 }
 
+/** A list that is longer is searched rather than read. */
+const SEARCHED_FROM = 8;
+
+/** Whether a conversation has a text, in its title or in what was said. */
+function has({ title, entries }: Conversation, text: string): boolean {
+  return [title, ...entries.map(({ content }) => content)].some((said) => said.toLowerCase().includes(text));
+}
+
 function List() {
+  const [sought, seek] = useState("");
   const all = conversations.value.filter(({ entries }) => entries.length > 0);
-  if (all.length === 0) return <p class="faint small">Nothing yet.</p>;
+  if (all.length === 0) return <p class="faint small">No conversations yet.</p>;
+  const isSearched = all.length >= SEARCHED_FROM;
+  const text = isSearched ? sought.trim().toLowerCase() : "";
+  const found = text === "" ? all : all.filter((conversation) => has(conversation, text));
+  return (
+    <>
+      {isSearched && (
+        <input
+          id="search"
+          type="search"
+          aria-label="Search conversations"
+          placeholder="Search"
+          value={sought}
+          onInput={(event) => seek(event.currentTarget.value)}
+        />
+      )}
+      <Found found={found} />
+      {found.length === 0 && <p class="faint small">No conversation has this text.</p>}
+    </>
+  );
+}
+
+function Found({ found }: { found: Conversation[] }) {
   const isAnswering = activity.value === "answering";
   return (
     <ul class="conversations">
-      {all.map((conversation) => (
+      {found.map((conversation) => (
         <li key={conversation.id}>
           <button
             type="button"
@@ -100,6 +132,7 @@ export function Sidebar({ children }: { children: ComponentChildren }) {
           <h1>Fanlight</h1>
           <IconButton
             icon="close"
+            id="close-list"
             label="Close the list"
             class="only-narrow"
             onClick={() => {

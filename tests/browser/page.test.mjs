@@ -210,7 +210,7 @@ test("W01: over plain http the page says why it has no GPU", async () => {
   assert.deepEqual(visit.errors, []);
 });
 
-test("D: on a phone the list takes the focus, Escape gives it back, and the page behind is inert", async () => {
+test("D: on a phone the list takes the focus, Escape gives it back, the page behind is inert", async () => {
   const { page: phone } = await Visit.open(on);
   await phone.setViewportSize({ width: 390, height: 700 });
   const button = phone.locator("#menu-button");
@@ -221,6 +221,13 @@ test("D: on a phone the list takes the focus, Escape gives it back, and the page
   assert.ok(await phone.evaluate(() => document.getElementById("main").inert));
   await phone.keyboard.press("Escape");
   assert.deepEqual([await focus(), await button.getAttribute("aria-expanded")], ["menu-button", "false"]);
+});
+
+test("B8: a link makes the page fetch nothing from another site before the visitor agrees", async () => {
+  const visit = await Visit.open(on, "?model=https://evil.example/x.gguf");
+  await visit.page.getByRole("button", { name: "Fetch and load it" }).waitFor();
+  assert.match(await visit.page.locator(".notice").innerText(), /fetch x\.gguf from evil\.example/);
+  assert.deepEqual(visit.foreign, []);
 });
 
 test("W08: until the page starts a sentence stands in its place", async () => {

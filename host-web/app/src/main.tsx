@@ -4,8 +4,10 @@ import { render } from "preact";
 
 import * as bridge from "./bridge.js";
 import * as actions from "./engine.js";
+import { shownName } from "./format.js";
 import { follow } from "./keeping.js";
 import * as state from "./state.js";
+import type { NamedSource } from "./state.js";
 import { readConversations } from "./store.js";
 import { App } from "./views/app.js";
 
@@ -20,12 +22,22 @@ async function begin(): Promise<void> {
   await actions.start();
   const url = parameters.get("model");
   if (url === null || !state.adapter.value) return;
-  const from = actions.stored(new URL(url, location.href).href);
+  if (!URL.canParse(url, location.href)) return actions.showFailure(new Error(`${url} is no address of a model`));
+  const address = new URL(url, location.href);
+  const from = actions.stored(address.href);
+  if (address.origin !== location.origin) return askFor(from, address.host);
   if (!actions.wasKilled()) return await actions.load(from);
   const text =
     "The browser may have run out of memory while it loaded: try a smaller model or a shorter context.";
   const retry = { label: `Load ${from.name} again`, run: () => void actions.load(from) };
   state.notice.value = { kind: "error", title: "The last load did not end", text, actions: [retry] };
+}
+
+/** A link of any site can name an address: nothing is fetched from elsewhere before the visitor has agreed. */
+function askFor(from: NamedSource, host: string): void {
+  const text = `The link that opened this page asks it to fetch ${shownName(from.name)} from ${host}.`;
+  const action = { label: "Fetch and load it", run: () => void actions.load(from) };
+  state.notice.value = { kind: "note", title: "Load this model?", text, actions: [action] };
 }
 
 const place = document.getElementById("app");

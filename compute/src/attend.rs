@@ -126,7 +126,8 @@ impl Kernel for Attend<'_> {
         if self.sights.iter().any(|sight| sight.depth > 0) {
             self.read_nodes(s, queries, len);
         }
-        let first = |sight: &Sight| self.window.map_or(0, |window| (sight.position() + 1).saturating_sub(window));
+        let first =
+            |sight: &Sight| self.window.map_or(0, |window| (sight.position() + 1).saturating_sub(window));
         let lowest = self.sights.iter().map(first).min().unwrap_or(0) / CHUNK_LEN;
         let highest = self.sights.iter().map(Sight::position).max().unwrap_or(0) / CHUNK_LEN;
         let cached = self.sights.iter().map(|sight| sight.cached).max().unwrap_or(0);
@@ -225,7 +226,13 @@ impl Attend<'_> {
         }
         let sum = fold_lanes(sums);
         let cached_rows = low..cached - start;
-        weigh(s, &scores[cached_rows.clone()], scratch.values[cached_rows.start * len..].chunks_exact(len), true, &mut scratch.chunk_output);
+        weigh(
+            s,
+            &scores[cached_rows.clone()],
+            scratch.values[cached_rows.start * len..].chunks_exact(len),
+            true,
+            &mut scratch.chunk_output,
+        );
         let nodes = (cached..end).map(|position| &scratch.node_values[node(position) * len..][..len]);
         weigh(s, &scores[cached - start..high], nodes, false, &mut scratch.chunk_output);
         let state = &mut scratch.state[query];

@@ -173,7 +173,8 @@ pub(crate) fn read_value<S: Simd>(s: S, shape: CacheShape, values: &[u8], row: u
     match shape.format {
         CacheFormat::Q8 => {
             for (block, codes) in bytes.chunks_exact(BLOCK_LEN).enumerate() {
-                let scale: [u8; 4] = values[shape.scale_at(row, block)..][..4].try_into().expect("four bytes");
+                let scale: [u8; 4] =
+                    values[shape.scale_at(row, block)..][..4].try_into().expect("four bytes");
                 let scale = s.splat(f32::from_le_bytes(scale));
                 for at in (0..BLOCK_LEN).step_by(S::LANES) {
                     // The last block may reach beyond the head.

@@ -3,7 +3,7 @@
 /// Most rows of a tile.
 pub const TILE_ROWS: usize = 8;
 /// Elements of a panel, and rows of a group of weights.
-pub const LANES: usize = 16;
+pub const LANES: usize = fanlight_messages::row_groups::GROUP_ROWS;
 /// Sixteen elements of a row.
 pub type Panel = [f32; LANES];
 

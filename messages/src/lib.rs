@@ -15,6 +15,7 @@ pub mod plan;
 pub mod program;
 pub mod protocol;
 pub mod reply;
+pub mod row_groups;
 pub mod sampling;
 pub mod tensor_type;
 pub mod wire;

@@ -74,8 +74,12 @@ fn tile<S: Simd, const T: usize>(
     let slab = matrix.slab_blocks;
     let out = &mut out[first..];
     match matrix.format {
-        Format::Block(BlockFormat::Nibble) => blocks::nibbles::<S, T, false>(s, group, slab, input, first, out),
-        Format::Block(BlockFormat::NibbleMin) => blocks::nibbles::<S, T, true>(s, group, slab, input, first, out),
+        Format::Block(BlockFormat::Nibble) => {
+            blocks::nibbles::<S, T, false>(s, group, slab, input, first, out)
+        }
+        Format::Block(BlockFormat::NibbleMin) => {
+            blocks::nibbles::<S, T, true>(s, group, slab, input, first, out)
+        }
         Format::Block(BlockFormat::Byte) => blocks::bytes::<S, T, false>(s, group, slab, input, first, out),
         Format::Block(BlockFormat::ByteMin) => blocks::bytes::<S, T, true>(s, group, slab, input, first, out),
         Format::Super(SuperFormat::Q2K) => supers::q2k::<S, T>(s, group, slab, input, first, out),

@@ -125,11 +125,8 @@ fn term<S: Simd>(
         let scale = if format.has_minima() { s.load_u8(byte(scales, k)) } else { s.load_i8(byte(scales, k)) };
         s.mul(scale, s.to_f(i))
     };
-    let p = if per_block == 2 {
-        s.add(scaled(0, x.halves[0]), scaled(1, x.halves[1]))
-    } else {
-        scaled(0, x.sum)
-    };
+    let p =
+        if per_block == 2 { s.add(scaled(0, x.halves[0]), scaled(1, x.halves[1])) } else { scaled(0, x.sum) };
     if !format.has_minima() {
         return s.mul(s.mul(d, s.splat(x.scale)), p);
     }

@@ -110,17 +110,13 @@ macro_rules! eight_lanes {
         fn load_i8(self, from: &[u8]) -> __m256 {
             assert!(from.len() >= 8);
             // SAFETY: eight bytes are there.
-            unsafe {
-                _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.as_ptr().cast())))
-            }
+            unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.as_ptr().cast()))) }
         }
         #[inline(always)]
         fn load_u8(self, from: &[u8]) -> __m256 {
             assert!(from.len() >= 8);
             // SAFETY: eight bytes are there.
-            unsafe {
-                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast())))
-            }
+            unsafe { _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.as_ptr().cast()))) }
         }
         #[inline(always)]
         fn round(self, a: __m256) -> __m256i {

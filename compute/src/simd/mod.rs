@@ -17,8 +17,8 @@ mod portable;
 mod wasm;
 
 pub use level::Level;
-pub(crate) use portable::half_to_f32;
 pub use portable::Portable;
+pub(crate) use portable::half_to_f32;
 
 /// Words of a block of 32 activation codes as this target's products read them: four int8 to a word, or on
 /// wasm, whose products take 16-bit factors, two int16.

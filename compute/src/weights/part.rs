@@ -1,6 +1,7 @@
 //! File blocks taken apart, as the GGUF format defines them.
 
-use super::FileType;
+use fanlight_messages::TensorType;
+
 use crate::quantise::BLOCK_LEN;
 
 /// 32 neighbouring weights: `w[e] = d · scales[e / 16] · (codes[e] - zero) + m · minima[e / 16]`, where the
@@ -18,35 +19,6 @@ pub(super) struct Part {
 /// The fixed table of IQ4_NL.
 const IQ4_NL: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-impl FileType {
-    /// Weights of a block in the file.
-    pub fn block_len(self) -> usize {
-        match self {
-            Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K => 256,
-            _ => 32,
-        }
-    }
-
-    /// Bytes of a block in the file.
-    pub fn block_bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::Q4_0 | Self::Iq4Nl => 18,
-            Self::Q4_1 => 20,
-            Self::Q5_0 => 22,
-            Self::Q5_1 => 24,
-            Self::Q8_0 => 34,
-            Self::Q2K => 84,
-            Self::Q3K => 110,
-            Self::Q4K => 144,
-            Self::Q5K => 176,
-            Self::Q6K => 210,
-        }
-    }
-}
-
 fn half(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
@@ -56,7 +28,7 @@ fn nibble(byte: u8, upper: bool) -> u8 {
 }
 
 /// Part `j` of a file block of a quantised type; types of 32 weights a block have the one part 0.
-pub(super) fn part(file: FileType, b: &[u8], j: usize) -> Part {
+pub(super) fn part(file: TensorType, b: &[u8], j: usize) -> Part {
     let nibbles = |at: usize, e: usize| nibble(b[at + e % 16], e >= 16);
     let fifth = |at: usize, e: usize| ((b[at + e / 8] >> (e % 8)) & 1) << 4;
     let simple = |m: u16, code: &dyn Fn(usize) -> u8| Part {
@@ -67,20 +39,20 @@ pub(super) fn part(file: FileType, b: &[u8], j: usize) -> Part {
         minima: [1; 2],
     };
     match file {
-        FileType::Q4_0 => simple(0, &|e| nibbles(2, e)),
-        FileType::Q4_1 => simple(half(b, 2), &|e| nibbles(4, e)),
-        FileType::Q5_0 => simple(0, &|e| (nibbles(6, e) | fifth(2, e)).wrapping_sub(16)),
-        FileType::Q5_1 => simple(half(b, 2), &|e| nibbles(8, e) | fifth(4, e)),
-        FileType::Q8_0 => simple(0, &|e| b[2 + e]),
-        FileType::Iq4Nl => simple(0, &|e| IQ4_NL[usize::from(nibbles(2, e))] as u8),
-        FileType::Q2K => q2k(b, j),
-        FileType::Q3K => q3k(b, j),
-        FileType::Q4K => q4k(b, j, &|e| nibble(b[16 + 32 * (j / 2) + e], j % 2 == 1)),
-        FileType::Q5K => q4k(b, j, &|e| {
-            nibble(b[48 + 32 * (j / 2) + e], j % 2 == 1) | ((b[16 + e] >> j) & 1) << 4
-        }),
-        FileType::Q6K => q6k(b, j),
-        FileType::F32 | FileType::F16 | FileType::Bf16 => unreachable!("floats have no parts"),
+        TensorType::Q4_0 => simple(0, &|e| nibbles(2, e)),
+        TensorType::Q4_1 => simple(half(b, 2), &|e| nibbles(4, e)),
+        TensorType::Q5_0 => simple(0, &|e| (nibbles(6, e) | fifth(2, e)).wrapping_sub(16)),
+        TensorType::Q5_1 => simple(half(b, 2), &|e| nibbles(8, e) | fifth(4, e)),
+        TensorType::Q8_0 => simple(0, &|e| b[2 + e]),
+        TensorType::Iq4Nl => simple(0, &|e| IQ4_NL[usize::from(nibbles(2, e))] as u8),
+        TensorType::Q2K => q2k(b, j),
+        TensorType::Q3K => q3k(b, j),
+        TensorType::Q4K => q4k(b, j, &|e| nibble(b[16 + 32 * (j / 2) + e], j % 2 == 1)),
+        TensorType::Q5K => {
+            q4k(b, j, &|e| nibble(b[48 + 32 * (j / 2) + e], j % 2 == 1) | ((b[16 + e] >> j) & 1) << 4)
+        }
+        TensorType::Q6K => q6k(b, j),
+        TensorType::F32 | TensorType::F16 | TensorType::Bf16 => unreachable!("floats have no parts"),
     }
 }
 

@@ -1,7 +1,9 @@
 //! File rows into groups.
 
 use super::part::{Part, part};
-use super::{BlockFormat, FileType, Format, SuperFormat};
+use fanlight_messages::TensorType;
+
+use super::{BlockFormat, Format, SuperFormat};
 use crate::tiles::LANES;
 
 /// Writes whole file rows, from row `first` of the matrix on, into its groups. `to` is the whole matrix,
@@ -9,8 +11,9 @@ use crate::tiles::LANES;
 ///
 /// # Panics
 /// When `bytes` is no whole number of rows, or rows lie outside the matrix.
-pub fn repack_rows(file: FileType, columns: usize, first: usize, bytes: &[u8], to: &mut [u8]) {
-    let row_bytes = columns / file.block_len() * file.block_bytes();
+pub fn repack_rows(file: TensorType, columns: usize, first: usize, bytes: &[u8], to: &mut [u8]) {
+    let block_bytes = file.block_bytes() as usize;
+    let row_bytes = columns / file.block_len() as usize * block_bytes;
     assert!(bytes.len().is_multiple_of(row_bytes), "whole rows");
     let format = Format::of(file);
     let group_bytes = format.group_bytes(columns);
@@ -18,15 +21,15 @@ pub fn repack_rows(file: FileType, columns: usize, first: usize, bytes: &[u8], t
         let group = &mut to[row / LANES * group_bytes..][..group_bytes];
         let lane = row % LANES;
         match format {
-            Format::Float(_) => place_floats(file.block_bytes(), data, lane, group),
+            Format::Float(_) => place_floats(block_bytes, data, lane, group),
             Format::Block(format) => {
-                let blocks = data.chunks_exact(file.block_bytes());
+                let blocks = data.chunks_exact(block_bytes);
                 for (data, to) in blocks.zip(group.chunks_exact_mut(format.bytes())) {
                     place_block(file, format, data, lane, to);
                 }
             }
             Format::Super(format) => {
-                let blocks = data.chunks_exact(file.block_bytes());
+                let blocks = data.chunks_exact(block_bytes);
                 for (data, to) in blocks.zip(group.chunks_exact_mut(format.bytes())) {
                     place_super(file, format, data, lane, to);
                 }
@@ -50,7 +53,7 @@ fn place_half(to: &mut [u8], lane: usize, half: u16) {
     to[lane * 2..][..2].copy_from_slice(&half.to_le_bytes());
 }
 
-fn place_block(file: FileType, format: BlockFormat, data: &[u8], lane: usize, to: &mut [u8]) {
+fn place_block(file: TensorType, format: BlockFormat, data: &[u8], lane: usize, to: &mut [u8]) {
     let code_bytes = match format {
         BlockFormat::Nibble | BlockFormat::NibbleMin => LANES * 16,
         BlockFormat::Byte | BlockFormat::ByteMin => LANES * 32,
@@ -59,8 +62,8 @@ fn place_block(file: FileType, format: BlockFormat, data: &[u8], lane: usize, to
     let has_minima = matches!(format, BlockFormat::NibbleMin | BlockFormat::ByteMin);
     // The words of these types are those of their groups: no code has to be taken apart.
     let words = match file {
-        FileType::Q4_0 | FileType::Q8_0 => Some(2),
-        FileType::Q4_1 => Some(4),
+        TensorType::Q4_0 | TensorType::Q8_0 => Some(2),
+        TensorType::Q4_1 => Some(4),
         _ => None,
     };
     let (d, m) = if let Some(head) = words {
@@ -81,7 +84,7 @@ fn place_block(file: FileType, format: BlockFormat, data: &[u8], lane: usize, to
     }
 }
 
-fn place_super(file: FileType, format: SuperFormat, data: &[u8], lane: usize, to: &mut [u8]) {
+fn place_super(file: TensorType, format: SuperFormat, data: &[u8], lane: usize, to: &mut [u8]) {
     let (codes, rest) = to.split_at_mut(format.code_bytes());
     let (scales, rest) = rest.split_at_mut(LANES * format.scales());
     let (minima, halves) = rest.split_at_mut(if format.has_minima() { LANES * format.scales() } else { 0 });

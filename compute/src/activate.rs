@@ -1,8 +1,7 @@
 //! The gate of the feed-forward: `out = quantise(f(gate) · up)` of a gate|up row.
 
 use crate::math::sigmoid2;
-use crate::normalize::keep;
-use crate::quantise::{BLOCK_LEN, Block, quantise};
+use crate::quantise::{BLOCK_LEN, Block, keep, quantise};
 use crate::simd::{Kernel, Simd};
 use crate::tiles::{LANES, Panel};
 

@@ -7,7 +7,7 @@
 mod scores;
 
 use crate::cache::{CacheShape, padded, read_value};
-use crate::math::{exp2, exp2_one, fold_lanes};
+use crate::math::{exp2, exp2_one, fold_lanes, soft_cap};
 use crate::quantise::{Block, quantise};
 use crate::simd::{Kernel, Simd};
 use crate::tiles::LANES;
@@ -256,17 +256,6 @@ impl Attend<'_> {
                 *to = output * inverse;
             }
         }
-    }
-}
-
-/// `cap · tanh(s / cap)`; tanh(y) is 2 σ(2y) - 1.
-#[inline(always)]
-fn soft_cap<S: Simd>(s: S, scores: &mut [f32], cap: f32) {
-    let rate = s.splat(2.0 * std::f32::consts::LOG2_E / cap);
-    for part in scores.chunks_exact_mut(S::LANES) {
-        let sigmoid = crate::math::sigmoid2(s, s.mul(s.load(part), rate));
-        let tanh = s.sub(s.mul(sigmoid, s.splat(2.0)), s.splat(1.0));
-        s.store(part, s.mul(tanh, s.splat(cap)));
     }
 }
 

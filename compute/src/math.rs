@@ -52,3 +52,14 @@ pub fn fold_lanes(mut lanes: Lanes) -> f32 {
 pub fn rms_scale(squares: f32, len: usize, epsilon: f32) -> f32 {
     1.0 / (squares / len as f32 + epsilon).sqrt()
 }
+
+/// `cap · tanh(s / cap)`; tanh(y) is 2 σ(2y) - 1.
+#[inline(always)]
+pub fn soft_cap<S: Simd>(s: S, values: &mut [f32], cap: f32) {
+    let rate = s.splat(2.0 * std::f32::consts::LOG2_E / cap);
+    for part in values.chunks_exact_mut(S::LANES) {
+        let sigmoid = sigmoid2(s, s.mul(s.load(part), rate));
+        let tanh = s.sub(s.mul(sigmoid, s.splat(2.0)), s.splat(1.0));
+        s.store(part, s.mul(tanh, s.splat(cap)));
+    }
+}

@@ -2,7 +2,7 @@
 //! quantised.
 
 use crate::math::{fold_lanes, rms_scale};
-use crate::quantise::{BLOCK_LEN, Block, quantise};
+use crate::quantise::{BLOCK_LEN, Block, keep, quantise};
 use crate::simd::{Kernel, Simd};
 use crate::tiles::{LANES, Panel};
 
@@ -97,15 +97,5 @@ fn add_squares<S: Simd>(s: S, squares: &mut Panel, x: &Panel) {
         let squares = &mut squares[lane..][..S::LANES];
         let sum = s.add(s.load(squares), s.mul(x, x));
         s.store(squares, sum);
-    }
-}
-
-/// Keeps the f32 elements of a block where a float matrix reads them.
-#[inline(always)]
-pub(crate) fn keep(values: &mut [f32], x: &[f32; BLOCK_LEN], block: usize, room: usize, row: usize) {
-    if !values.is_empty() {
-        for (e, x) in x.iter().enumerate() {
-            values[(block * BLOCK_LEN + e) * room + row] = *x;
-        }
     }
 }

@@ -63,6 +63,16 @@ pub fn quantise<S: Simd>(s: S, x: &[f32; BLOCK_LEN], to: &mut Block) -> bool {
     is_finite
 }
 
+/// Keeps the f32 elements of a block where a float matrix reads them.
+#[inline(always)]
+pub fn keep(values: &mut [f32], x: &[f32; BLOCK_LEN], block: usize, room: usize, row: usize) {
+    if !values.is_empty() {
+        for (e, x) in x.iter().enumerate() {
+            values[(block * BLOCK_LEN + e) * room + row] = *x;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

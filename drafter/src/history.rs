@@ -20,6 +20,25 @@ impl History {
         Self { words, first: first as u32 }
     }
 
+    /// Puts another session memory before the context.
+    pub fn remember(&mut self, memory: &[u32]) {
+        let kept = memory_words(memory);
+        self.first = MEMORY_TOKENS - kept.len() as u32;
+        let (before, words) = self.words[..MEMORY_TOKENS as usize].split_at_mut(self.first as usize);
+        before.fill(SEPARATOR);
+        words.copy_from_slice(&kept);
+    }
+
+    /// Forgets the context from position `len` on.
+    pub fn rewind(&mut self, len: u32) {
+        self.words.truncate((MEMORY_TOKENS + len) as usize);
+    }
+
+    /// The tokens of the context, by position.
+    pub fn context(&self) -> &[u32] {
+        &self.words[MEMORY_TOKENS as usize..]
+    }
+
     /// Appends tokens to the context.
     pub fn extend(&mut self, tokens: &[u32]) {
         self.words.extend_from_slice(tokens);

@@ -61,6 +61,16 @@ pub enum EndReason {
 }
 
 impl EndReason {
+    /// The control word.
+    pub fn word(self) -> u32 {
+        match self {
+            Self::EndToken => 1,
+            Self::TokenLimit => 2,
+            Self::ContextFull => 3,
+            Self::Poisoned => 4,
+        }
+    }
+
     /// From the control word; `None` while running.
     pub fn from_word(word: u32) -> Option<Self> {
         match word {

@@ -7,16 +7,19 @@ use crate::program::{ActivationId, MatrixId, RopeId, ValueId};
 /// Format of the key/value cache. The token stream is reproducible per format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KvFormat {
-    /// Half precision, the default; values are clamped to ±65,504.
+    /// int8 with an f32 scale per 32 elements: the processor's default. A GPU has no such cache.
+    Q8,
+    /// Half precision, a GPU's default; values are clamped to ±65,504.
     F16,
     /// Single precision.
     F32,
 }
 
 impl KvFormat {
-    /// Bytes per element.
+    /// Bytes per element; of Q8 without the scales.
     pub fn element_bytes(self) -> u64 {
         match self {
+            Self::Q8 => 1,
             Self::F16 => 2,
             Self::F32 => 4,
         }

@@ -135,6 +135,19 @@ pub struct RopeSpec {
     pub pairing: RopePairing,
 }
 
+impl RopeSpec {
+    /// (cosine, sine) of each pair at positions `first..first + rows`, row by row, both times the magnitude;
+    /// computed in f64 by `libm`, so that native and page agree, and rounded to f32.
+    pub fn turns(&self, first: u32, rows: u32) -> Vec<[f32; 2]> {
+        let turn = |position: u32, frequency: &f64| {
+            let (sin, cos) = libm::sincos(f64::from(position) * frequency);
+            [(cos * self.magnitude) as f32, (sin * self.magnitude) as f32]
+        };
+        let row = |position: u32| self.inverse_frequencies.iter().map(move |f| turn(position, f));
+        (first..first + rows).flat_map(row).collect()
+    }
+}
+
 /// Shape of a layer's attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttentionShape {

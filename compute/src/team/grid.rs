@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "disjoint parts of a slice, by claims that exist once")]
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::Team;
 
@@ -14,14 +15,54 @@ pub struct Claim<'run> {
     run: PhantomData<&'run ()>,
 }
 
-/// A slice cut into parts: into sections of `section` elements, and each of those into parts of `part`
-/// elements, the last of a section perhaps shorter. Piece i of a run has part i.
+/// How a slice is cut: into sections, one after the other, of each of which `len` elements from `offset` on
+/// are cut into parts, the last of them perhaps shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Elements from one section to the next.
+    pub section: usize,
+    /// Where the parts of a section begin.
+    pub offset: usize,
+    /// Elements that its parts have together.
+    pub len: usize,
+    /// Elements of a part.
+    pub part: usize,
+    /// The first parts of all sections come first, then the second ones; else section by section.
+    pub by_part: bool,
+    /// Sections; only asked for where `by_part` is set.
+    pub sections: usize,
+}
+
+impl Cut {
+    /// Sections of `section` elements, one part each.
+    pub fn whole(section: usize) -> Self {
+        Self { section, offset: 0, len: section, part: section, by_part: false, sections: 1 }
+    }
+
+    /// Parts of a section.
+    pub fn parts(&self) -> usize {
+        self.len.div_ceil(self.part.max(1)).max(1)
+    }
+
+    /// Where part `index` is.
+    fn range(&self, index: usize) -> Range<usize> {
+        let (section, part) = if self.by_part {
+            (index % self.sections, index / self.sections)
+        } else {
+            (index / self.parts(), index % self.parts())
+        };
+        let start = section * self.section + self.offset;
+        let from = (part * self.part).min(self.len);
+        start + from..start + (from + self.part).min(self.len)
+    }
+}
+
+/// A slice cut into parts. Piece i of a run has part i.
 #[derive(Debug)]
 pub struct Grid<'a, T> {
     data: *mut T,
     len: usize,
-    section: usize,
-    part: usize,
+    cut: Cut,
     team: usize,
     borrow: PhantomData<&'a mut [T]>,
 }
@@ -34,20 +75,17 @@ impl<'a, T> Grid<'a, T> {
     /// Cuts `data`.
     ///
     /// # Panics
-    /// When a section or a part is empty.
-    pub fn new(team: &Team, data: &'a mut [T], section: usize, part: usize) -> Self {
-        assert!(section > 0 && part > 0, "parts have elements");
+    /// When the parts of a section would reach into the next one.
+    pub fn new(team: &Team, data: &'a mut [T], cut: Cut) -> Self {
+        assert!(cut.offset + cut.len <= cut.section, "parts of two sections would overlap");
         let (data, len) = (data.as_mut_ptr(), data.len());
-        Self { data, len, section, part, team: std::ptr::from_ref(team).addr(), borrow: PhantomData }
+        Self { data, len, cut, team: std::ptr::from_ref(team).addr(), borrow: PhantomData }
     }
 
     /// Where part `index` is; empty beyond the end.
-    fn range(&self, index: usize) -> std::ops::Range<usize> {
-        let parts = self.section.div_ceil(self.part);
-        let start = index / parts * self.section;
-        let from = start + index % parts * self.part;
-        let to = (from + self.part).min(start + self.section);
-        from.min(self.len)..to.min(self.len)
+    fn range(&self, index: usize) -> Range<usize> {
+        let range = self.cut.range(index);
+        range.start.min(self.len)..range.end.min(self.len)
     }
 
     /// The part of piece `index`.

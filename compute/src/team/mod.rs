@@ -5,7 +5,7 @@ mod grid;
 #[cfg(not(target_arch = "wasm32"))]
 mod threads;
 
-pub use grid::{Claim, Grid};
+pub use grid::{Claim, Cut, Grid};
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -85,7 +85,7 @@ mod tests {
             for pieces in [0, 1, 2, 7, 64, 1000] {
                 let mut data = vec![0u32; pieces * 3];
                 let calls = AtomicUsize::new(0);
-                let grid = Grid::new(&team, &mut data, pieces.max(1) * 3, 3);
+                let grid = Grid::new(&team, &mut data, Cut { part: 3, ..Cut::whole(pieces * 3) });
                 team.run(pieces, &|claim| {
                     calls.fetch_add(1, Ordering::Relaxed);
                     let index = claim.index() as u32;
@@ -103,7 +103,8 @@ mod tests {
         let mut scratch = vec![0u64; team.members()];
         let mut sums = vec![0u64; 16];
         for round in 0..5000u64 {
-            let (scratch, sums) = (Grid::new(&team, &mut scratch, 1, 1), Grid::new(&team, &mut sums, 16, 1));
+            let (scratch, sums) =
+                (Grid::new(&team, &mut scratch, Cut::whole(1)), Grid::new(&team, &mut sums, Cut::whole(1)));
             team.run(16, &|claim| {
                 let index = claim.index() as u64;
                 let (sum, scratch) = claim.with_scratch(&sums, &scratch);
@@ -144,7 +145,7 @@ mod tests {
     fn a_grid_belongs_to_its_team() {
         let (team, other) = (Team::new(1).unwrap(), Team::new(1).unwrap());
         let mut data = [0];
-        let grid = Grid::new(&other, &mut data, 1, 1);
+        let grid = Grid::new(&other, &mut data, Cut::whole(1));
         team.run(1, &|claim| claim.one(&grid)[0] = 1);
     }
 }

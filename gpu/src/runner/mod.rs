@@ -15,7 +15,6 @@ pub(crate) mod pipelines;
 mod prepare;
 mod report;
 mod ring;
-mod rope;
 mod slots;
 mod step;
 mod upload;
@@ -111,7 +110,7 @@ impl Runner {
             let row_bytes = 8 * spec.inverse_frequencies.len() as u64;
             for first in (0..plan.cache_rows).step_by(ROPE_ROWS as usize) {
                 let rows = ROPE_ROWS.min(plan.cache_rows - first);
-                let table = rope::table(spec, first, rows);
+                let table = spec.turns(first, rows);
                 device.queue().write_buffer(
                     buffer,
                     u64::from(first) * row_bytes,

@@ -1,7 +1,7 @@
 //! How the rows of a batch are laid out.
 
-/// Most rows of a tile.
-pub const TILE_ROWS: usize = 8;
+pub use fanlight_messages::row_groups::TILE_ROWS;
+
 /// Elements of a panel, and rows of a group of weights.
 pub const LANES: usize = fanlight_messages::row_groups::GROUP_ROWS;
 /// Sixteen elements of a row.

@@ -65,6 +65,7 @@ impl Backend for CpuBackend {
             kind: AdapterKind::Cpu,
             binding_bytes_max: u64::MAX,
             has_packed_dot: true,
+            threads: self.threads as u32,
         }
     }
 

@@ -5,9 +5,7 @@
 mod backend;
 mod driver;
 mod machine;
-mod model;
 
 pub use backend::{CpuBackend, CpuModel};
 pub use driver::threads_default;
 pub use fanlight_compute::Level;
-pub use model::plan;

@@ -74,7 +74,7 @@ async fn until_interrupted(
 }
 
 fn load_request(options: &BenchOptions) -> Load {
-    Load { context_len: options.context, kv_format: options.kv.into(), ..Load::default() }
+    Load { context_len: options.context, kv_format: Some(options.kv.into()), ..Load::default() }
 }
 
 fn bench_model(options: &BenchOptions) -> Result<ExitCode> {

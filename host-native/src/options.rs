@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use fanlight::{AnyBackend, DeviceChoice, OpenedDevice};
 use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
+use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
 use fanlight_messages::reply::Think;
@@ -75,9 +77,12 @@ pub struct RunOptions {
     /// Prompt tokens per submission, 1 to 512 [default: 512; under a budget 32, or the preset's].
     #[arg(long, value_name = "N")]
     pub chunk: Option<u32>,
-    /// Format of the key/value cache.
-    #[arg(long, value_enum, default_value_t = Kv::F16)]
-    pub kv: Kv,
+    /// Format of the key/value cache [default: f16, or q8 on the processor].
+    #[arg(long, value_enum)]
+    pub kv: Option<Kv>,
+    /// What computes.
+    #[command(flatten)]
+    pub device: DeviceOptions,
     /// What the model may take on the GPU.
     #[command(flatten)]
     pub budget: BudgetOptions,
@@ -342,9 +347,48 @@ fn parse_way(text: &str) -> Result<Way, String> {
     if parts.next().is_some() { Err("WIDTH/WINDOW/IN-FLIGHT is wanted".into()) } else { Ok(way) }
 }
 
+/// What computes.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct DeviceOptions {
+    /// What computes: the GPU where there is a real one and else the processor, or one of them.
+    #[arg(long, value_enum, default_value_t = DeviceName::Auto)]
+    pub device: DeviceName,
+    /// Threads of the processor [default: one for each core, at most 16].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub threads: Option<u16>,
+}
+
+impl DeviceOptions {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When a GPU was asked for and there is none.
+    pub async fn open(self) -> Result<OpenedDevice, DeviceError> {
+        let choice = match self.device {
+            DeviceName::Auto => DeviceChoice::Auto,
+            DeviceName::Gpu => DeviceChoice::Gpu,
+            DeviceName::Cpu => DeviceChoice::Cpu,
+        };
+        AnyBackend::open(choice, self.threads.map(usize::from)).await
+    }
+}
+
+/// Devices by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeviceName {
+    /// The GPU where there is a real one, else the processor.
+    Auto,
+    /// The GPU, a software driver too.
+    Gpu,
+    /// The processor.
+    Cpu,
+}
+
 /// Cache formats by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kv {
+    /// int8 with a scale per 32 elements; on the processor.
+    Q8,
     /// Half precision.
     F16,
     /// Single precision.
@@ -354,6 +398,7 @@ pub enum Kv {
 impl From<Kv> for KvFormat {
     fn from(kv: Kv) -> Self {
         match kv {
+            Kv::Q8 => Self::Q8,
             Kv::F16 => Self::F16,
             Kv::F32 => Self::F32,
         }

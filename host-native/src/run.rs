@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 
+use fanlight::OpenedDevice;
 use fanlight_actors::costs::Recalled;
 use fanlight_actors::engine::start_engine_with;
 use fanlight_actors::kit::{Clock, Latch, World};
-use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::device::AdapterKind;
 use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
@@ -33,7 +33,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
         let sources = open_model(&options.model, options.budget.reads())?;
-        let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
+        let OpenedDevice { backend, .. } = options.device.open().await?;
         let storage = MemoryFile::new(options.memory.as_deref());
         let handle = start_engine_with(&world, backend, Clock::real(), storage);
         if options.forget_memory {
@@ -42,7 +42,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let request = Load {
             context_len: options.context,
             batch_tokens: options.budget.batch_tokens(options.chunk),
-            kv_format: options.kv.into(),
+            kv_format: options.kv.map(Into::into),
             budget: options.budget.budget(),
             cache_bytes: options.cache_mib.saturating_mul(1 << 20),
         };

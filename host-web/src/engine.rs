@@ -332,7 +332,7 @@ impl Engine {
         };
         let progress = Latch::new(LoadProgress::default());
         let InspectRequest { context_len, batch_tokens, kv_format, budget } = options.inspect_request()?;
-        let request = Load { context_len, batch_tokens, kv_format, budget, cache_bytes };
+        let request = Load { context_len, batch_tokens, kv_format: Some(kv_format), budget, cache_bytes };
         let loading = self.handle.load(request, sources, progress.clone());
         let loaded = telling_progress(loading, &progress, &on_progress).await;
         let loaded = loaded.map_err(|error| self.failed(error.into()))?;

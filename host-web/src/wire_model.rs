@@ -135,6 +135,8 @@ impl From<PresetName> for Preset {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Tsify)]
 #[serde(rename_all = "lowercase")]
 pub enum KvType {
+    /// int8: the processor's default.
+    Q8,
     /// Half precision.
     F16,
     /// Single precision.
@@ -144,6 +146,7 @@ pub enum KvType {
 impl From<KvType> for KvFormat {
     fn from(kv_type: KvType) -> Self {
         match kv_type {
+            KvType::Q8 => Self::Q8,
             KvType::F16 => Self::F16,
             KvType::F32 => Self::F32,
         }
@@ -153,6 +156,7 @@ impl From<KvType> for KvFormat {
 impl From<KvFormat> for KvType {
     fn from(format: KvFormat) -> Self {
         match format {
+            KvFormat::Q8 => Self::Q8,
             KvFormat::F16 => Self::F16,
             KvFormat::F32 => Self::F32,
         }

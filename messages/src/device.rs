@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::control::{ControlBlock, StepRecord};
 use crate::draft::Width;
+use crate::plan::KvFormat;
 use crate::sampling::Sampling;
 
 /// What is known of the machine that runs a model.
@@ -22,6 +23,8 @@ pub struct AdapterFacts {
     pub binding_bytes_max: u64,
     /// True when four-way int8 dot products are an instruction.
     pub has_packed_dot: bool,
+    /// Threads that compute; 0 on a GPU.
+    pub threads: u32,
 }
 
 /// What computes.
@@ -36,6 +39,11 @@ pub enum AdapterKind {
 }
 
 impl AdapterKind {
+    /// The cache format that is taken when none is asked for.
+    pub fn kv_default(self) -> KvFormat {
+        if self == Self::Cpu { KvFormat::Q8 } else { KvFormat::F16 }
+    }
+
     /// True where a processor stands in for a GPU: a pipeline takes seconds to compile, a token a tenth of
     /// one.
     pub fn is_software(self) -> bool {

@@ -16,9 +16,28 @@
 //! Rows beyond the last are zero.
 
 use crate::TensorType;
+use crate::plan::GpuPlan;
+use crate::program::{Op, Program, ValueId};
 
 /// Rows of a group.
 pub const GROUP_ROWS: usize = 16;
+/// Most rows of a batch that lie together.
+pub const TILE_ROWS: usize = 8;
+
+/// Rows that the buffers of a batch have room for: whole tiles.
+pub fn batch_rows(plan: &GpuPlan) -> usize {
+    (plan.batch_rows as usize).next_multiple_of(TILE_ROWS)
+}
+
+/// Rows that a value has room for: those of a batch, or of logits.
+pub fn value_rows(program: &Program, plan: &GpuPlan, value: ValueId) -> usize {
+    match program.head {
+        Op::Multiply { output, .. } if output == value => {
+            (plan.request.logits_rows as usize).next_multiple_of(TILE_ROWS)
+        }
+        _ => batch_rows(plan),
+    }
+}
 
 /// How a matrix lies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -23,6 +23,9 @@ pub enum PlanError {
         /// Most tokens per batch.
         max: u32,
     },
+    /// A q8 cache for a GPU.
+    #[error("a q8 key/value cache was wanted on a GPU, which has f16 and f32: use --kv f16, or --device cpu")]
+    Q8OnGpu,
     /// No row of logits was asked for, or more than a batch holds.
     #[error("{wanted} rows of logits asked for, 1 to {max} are possible")]
     LogitsRows {

@@ -9,7 +9,7 @@ use fanlight_messages::limits::{
 };
 use fanlight_messages::plan::{
     ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
-    GpuPlan, PageRange, PlanRequest, StreamPlan, TREE_ROWS,
+    GpuPlan, KvFormat, PageRange, PlanRequest, StreamPlan, TREE_ROWS,
 };
 use fanlight_messages::program::{ActivationId, MatrixId, MatrixSpec, Op, Program, RopeId, ValueId};
 use fanlight_messages::sampling::{SAMPLING_BYTES, SELECTION_PASSES_MAX, SELECTION_ROW_WORDS};
@@ -163,6 +163,9 @@ fn check_request(program: &Program, request: &PlanRequest) -> Result<(), PlanErr
     }
     if request.batch_tokens == 0 || request.batch_tokens > BATCH_TOKENS_MAX {
         return Err(PlanError::Batch { wanted: request.batch_tokens, max: BATCH_TOKENS_MAX });
+    }
+    if request.kv_format == KvFormat::Q8 {
+        return Err(PlanError::Q8OnGpu);
     }
     if request.logits_rows == 0 {
         return Err(PlanError::LogitsRows { wanted: 0, max: BATCH_TOKENS_MAX });

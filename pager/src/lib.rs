@@ -6,6 +6,7 @@ mod error;
 mod frame;
 mod ledger;
 mod pages;
+mod processor;
 mod residency;
 mod stretches;
 mod table;
@@ -13,6 +14,7 @@ mod uploads;
 
 pub use error::{LedgerError, PlanError};
 pub use ledger::Ledger;
+pub use processor::plan_processor;
 pub use residency::{plan_minimum, plan_resident, plan_within};
 pub use stretches::{Stretch, join_uploads};
 pub use table::PlanTable;

@@ -9,13 +9,14 @@ use std::rc::Rc;
 use fanlight_actors::kit::Latch;
 use fanlight_actors::pager::{OpenedModel, OwnDevice, Placed, open_model, place_model};
 use fanlight_actors::source::{ByteSource, MemorySource, NamedSource};
+use fanlight_cpu::{CpuBackend, CpuModel};
 use fanlight_gpu::{Device, GpuBackend, Runner};
-use fanlight_messages::backend::BackendModel;
+use fanlight_messages::backend::{Backend, StreamedModel};
 use fanlight_messages::control::StepRecord;
 use fanlight_messages::device::{Preparation, RequestSetup, WindowReport};
 use fanlight_messages::draft::{SEPARATOR, Width};
 use fanlight_messages::error::{LoadError, SourceError};
-use fanlight_messages::plan::{KvFormat, PlanRequest};
+use fanlight_messages::plan::{GpuPlan, KvFormat, PlanRequest};
 use fanlight_messages::program::Program;
 use fanlight_messages::protocol::engine::LoadProgress;
 use fanlight_models::gguf::ModelFile;
@@ -82,10 +83,10 @@ impl Default for RigOptions {
     }
 }
 
-/// A loaded model.
-pub struct Rig {
-    /// The runner.
-    pub runner: Runner,
+/// A loaded model, on a GPU when nothing else is said.
+pub struct Rig<M = Runner> {
+    /// The model on its device.
+    pub runner: M,
     /// Its program.
     pub program: Rc<Program>,
     /// Its file's metadata and tensors.
@@ -136,8 +137,31 @@ impl GreedyRun {
 }
 
 impl Rig {
-    /// Loads a model onto a device.
+    /// Loads a model onto a GPU.
     pub fn load(device: &Device, source: NamedSource, options: RigOptions) -> anyhow::Result<Self> {
+        let backend = GpuBackend::from(device.clone());
+        Self::load_on(&backend, source, options, |program, request| {
+            Ok(fanlight_pager::plan_resident(program, request)?)
+        })
+    }
+}
+
+impl Rig<CpuModel> {
+    /// Loads a model into memory, for the processor.
+    pub fn load_cpu(backend: &CpuBackend, source: NamedSource, options: RigOptions) -> anyhow::Result<Self> {
+        Self::load_on(backend, source, options, |program, request| {
+            Ok(fanlight_pager::plan_processor(program, request, backend.threads() as u32, None)?)
+        })
+    }
+}
+
+impl<M: StreamedModel> Rig<M> {
+    fn load_on<B: Backend<Model = M>>(
+        backend: &B,
+        source: NamedSource,
+        options: RigOptions,
+        plan: impl FnOnce(&Program, PlanRequest) -> anyhow::Result<GpuPlan>,
+    ) -> anyhow::Result<Self> {
         let opened = open(source)?;
         let (program, file) = (opened.program.clone(), opened.file.clone());
         let request = PlanRequest {
@@ -147,9 +171,8 @@ impl Rig {
             kv_format: options.kv_format,
             binding_bytes_max: options.binding_bytes_max,
         };
-        let placement = opened.placement(fanlight_pager::plan_resident(&program, request)?)?;
-        let backend = GpuBackend::from(device.clone());
-        let (mut site, progress) = (OwnDevice::new(&backend), Latch::new(LoadProgress::default()));
+        let placement = opened.placement(plan(&program, request)?)?;
+        let (mut site, progress) = (OwnDevice::new(backend), Latch::new(LoadProgress::default()));
         let Placed { quarantined, .. } = block_on(place_model(&mut site, &placement, &progress))?;
         anyhow::ensure!(quarantined.is_none(), "prompts differ from plain decoding: {quarantined:?}");
         Ok(Self { runner: site.into_model()?, program, file })

@@ -58,7 +58,7 @@ fn bounds(bytes: &[u8], load: &Load) -> (u64, u64) {
         context_len: load.context_len.unwrap(),
         batch_tokens: load.batch_tokens,
         logits_rows: 32,
-        kv_format: load.kv_format,
+        kv_format: load.kv_format.unwrap_or(KvFormat::F16),
         binding_bytes_max: 128 << 20,
     };
     let repacked = program.matrices.iter().map(|spec| {
@@ -70,7 +70,8 @@ fn bounds(bytes: &[u8], load: &Load) -> (u64, u64) {
 fn check(architecture: Architecture, tensor_type: TensorType, kv_format: KvFormat, percents: &[u64]) {
     World::run(|world, _| async move {
         let bytes: Rc<[u8]> = tiny(architecture, tensor_type, 5).build().unwrap().to_bytes().into();
-        let resident = Load { context_len: Some(512), batch_tokens: 64, kv_format, ..Load::default() };
+        let resident =
+            Load { context_len: Some(512), batch_tokens: 64, kv_format: Some(kv_format), ..Load::default() };
         let (least, weights) = bounds(&bytes, &resident);
         let handle = engine::engine(&world).await;
         load(&handle, &bytes, resident.clone()).await;

@@ -34,7 +34,7 @@ fn check(model: &str) {
             context_len: 256,
             batch_tokens: 32,
             logits_rows: 32,
-            kv_format: resident.kv_format,
+            kv_format: KvFormat::F16,
             binding_bytes_max: 128 << 20,
         };
         let least = plan_minimum(&program, request, PAGE_BYTES).unwrap();

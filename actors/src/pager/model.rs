@@ -74,7 +74,7 @@ impl Model {
             context_len: request.context_len,
             batch_tokens: request.batch_tokens,
             logits_rows: BUCKET_MAX,
-            kv_format: request.kv_format,
+            kv_format: request.kv_format.unwrap_or(facts.kind.kv_default()),
             binding_bytes_max: facts.binding_bytes_max,
         };
         let program = &self.program;

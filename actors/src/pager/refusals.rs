@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::device::{AdapterFacts, AdapterKind};
 use fanlight_messages::error::LoadError;
 use fanlight_messages::plan::{Budget, GpuPlan, PlanRequest, Preset};
 use fanlight_messages::program::Program;
-use fanlight_pager::{PlanError, plan_resident, plan_within};
+use fanlight_pager::{PlanError, plan_processor, plan_resident, plan_within};
 
 /// By the adapter's name, as long as smaller plans fit.
 #[derive(Default)]
@@ -33,6 +33,9 @@ impl Refusals {
         adapter: &AdapterFacts,
         asked: Option<Budget>,
     ) -> (Result<GpuPlan, PlanError>, bool) {
+        if adapter.kind == AdapterKind::Cpu {
+            return (plan_processor(program, request, adapter.threads, asked), false);
+        }
         let refusal = self.0.get(&adapter.name);
         let refusal = refusal.filter(|refusal| asked.is_none_or(|asked| asked.bytes > refusal.budget_bytes));
         let Some(refusal) = refusal.copied() else {

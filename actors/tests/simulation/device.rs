@@ -104,6 +104,7 @@ impl Backend for PaperBackend {
             kind: if self.state.borrow().is_gpu { AdapterKind::Gpu } else { AdapterKind::SoftwareGpu },
             binding_bytes_max: self.state.borrow().binding_bytes_max,
             has_packed_dot: false,
+            threads: 0,
         }
     }
 

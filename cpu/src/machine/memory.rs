@@ -1,15 +1,14 @@
 //! What a model keeps in memory: weights, constants, position tables, the cache.
 
-use fanlight_compute::cache::{CacheShape, copy_row};
+use fanlight_compute::cache::{CacheFormat, CacheShape, copy_row};
 use fanlight_compute::heads::Shape;
 use fanlight_compute::weights::{self, Format, repack_rows};
 use fanlight_messages::TensorType;
 use fanlight_messages::layout::SlabLayout;
-use fanlight_messages::plan::{GpuPlan, TREE_ROWS};
+use fanlight_messages::plan::{GpuPlan, KvFormat, TREE_ROWS};
 use fanlight_messages::program::{MatrixSpec, RopePairing, RopeSpec};
 
 use super::Machine;
-use crate::model::cache_format;
 
 /// A weight matrix in groups of sixteen rows.
 #[derive(Debug)]
@@ -75,7 +74,11 @@ pub(super) struct LayerCache {
 
 impl LayerCache {
     pub(super) fn new(shape: Shape, plan: &GpuPlan) -> Self {
-        let format = cache_format(plan.request.kv_format);
+        let format = match plan.request.kv_format {
+            KvFormat::Q8 => CacheFormat::Q8,
+            KvFormat::F16 => CacheFormat::F16,
+            KvFormat::F32 => CacheFormat::F32,
+        };
         let rows = (plan.cache_rows + TREE_ROWS) as usize;
         let cache = CacheShape { format, head_len: shape.head_len, rows };
         let bytes = vec![0; cache.bytes() * shape.kv_heads];

@@ -16,14 +16,13 @@ use fanlight_compute::quantise::Block;
 use fanlight_compute::team::Team;
 use fanlight_compute::tiles::{LANES, Panel, TILE_ROWS, Tiles, panels};
 use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::program::{AttentionShape, Op, Program};
+use fanlight_messages::program::{AttentionShape, Op, Program, ValueId};
+use fanlight_messages::row_groups::{batch_rows, value_rows};
 
 pub(crate) use decode::Setup;
 
 use decode::Request;
 use memory::{LayerCache, Matrix, Rope};
-
-use crate::model::rows_of;
 
 /// Everything of a loaded model. It computes on the thread that owns it, with the help of its team.
 #[derive(Debug)]
@@ -93,12 +92,12 @@ fn shape_of(shape: AttentionShape) -> Shape {
 impl Machine {
     /// Reserves everything that the plan counts.
     pub(crate) fn new(program: Arc<Program>, plan: &GpuPlan, level: Level, team: Team) -> Self {
-        let batch_rows = plan.batch_rows.next_multiple_of(TILE_ROWS as u32) as usize;
+        let batch_rows = batch_rows(plan);
         let Op::Multiply { input: last, .. } = program.head else {
             unreachable!("the pager refuses a program whose head is no product");
         };
         let values = program.values.iter().enumerate();
-        let rows = |index: usize| rows_of(&program, plan, index);
+        let rows = |index: usize| value_rows(&program, plan, ValueId(index as u32));
         let values = values.map(|(i, v)| vec![[0.0; LANES]; panels(v.len as usize) * rows(i)]).collect();
         let activations = program.activations.iter();
         let activations = activations.map(|a| Activation::new(a.columns, a.keeps_values, batch_rows));

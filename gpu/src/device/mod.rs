@@ -91,6 +91,7 @@ impl Device {
             kind: kind(&info),
             binding_bytes_max: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
             has_packed_dot: instance.wgsl_language_features().contains(packed),
+            threads: 0,
         };
         let driver = Driver::new(&raw)
             .map_err(|error| GpuError::NoDevice { adapter: info.name.clone(), reason: error.to_string() })?;

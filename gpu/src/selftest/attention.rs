@@ -197,6 +197,7 @@ impl Shape {
         match self.kv_format {
             KvFormat::F16 => self.head_len / 2,
             KvFormat::F32 => self.head_len,
+            KvFormat::Q8 => unreachable!("the plan of a GPU has no q8 cache"),
         }
     }
     fn variant(&self, form: Form, queries: u32) -> Variant {
@@ -314,6 +315,7 @@ fn random_rows(shape: &Shape, positions: u32, noise: &mut Noise) -> Rows {
             half(noise.bits()) | (half(noise.bits()) << 16)
         }
         KvFormat::F32 => noise.unit().to_bits(),
+        KvFormat::Q8 => unreachable!("the plan of a GPU has no q8 cache"),
     };
     let keys = (0..words).map(|_| word()).collect();
     // The last elements of every row are -0: what has no magnitude must not differ in its sign.

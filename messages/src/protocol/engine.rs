@@ -19,8 +19,8 @@ pub struct Load {
     pub context_len: Option<u32>,
     /// Prompt tokens per batch.
     pub batch_tokens: u32,
-    /// Cache format.
-    pub kv_format: KvFormat,
+    /// Cache format; `None` takes the device's default.
+    pub kv_format: Option<KvFormat>,
     /// What it may take on the device; what does not fit streams through. `None` tries with all weights on
     /// the device and falls back to [`Preset::Saver`](crate::plan::Preset) when the device refuses.
     pub budget: Option<Budget>,
@@ -29,12 +29,12 @@ pub struct Load {
 }
 
 impl Default for Load {
-    /// The longest batch, the smaller cache format, everything on the device.
+    /// The longest batch, the default cache format, everything on the device.
     fn default() -> Self {
         Self {
             context_len: None,
             batch_tokens: BATCH_TOKENS_MAX,
-            kv_format: KvFormat::F16,
+            kv_format: None,
             budget: None,
             cache_bytes: 0,
         }

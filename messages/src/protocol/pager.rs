@@ -35,8 +35,8 @@ pub struct PlanResidency {
     pub context_len: u32,
     /// Prompt tokens per batch.
     pub batch_tokens: u32,
-    /// Cache format.
-    pub kv_format: KvFormat,
+    /// Cache format; `None` takes the device's default.
+    pub kv_format: Option<KvFormat>,
     /// What the plan may take; `None` leaves all weights on the device.
     pub budget: Option<Budget>,
     /// Bytes of host memory that keep pages between passes.

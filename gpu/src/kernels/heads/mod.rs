@@ -74,5 +74,6 @@ pub(super) fn kv_name(format: KvFormat) -> &'static str {
     match format {
         KvFormat::F16 => "f16",
         KvFormat::F32 => "f32",
+        KvFormat::Q8 => unreachable!("the plan of a GPU has no q8 cache"),
     }
 }

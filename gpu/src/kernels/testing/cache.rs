@@ -67,6 +67,7 @@ impl Cache {
         let byte = self.byte(side, head, row, e);
         match self.format {
             KvFormat::F32 => words[byte / 4],
+            KvFormat::Q8 => unreachable!("the plan of a GPU has no q8 cache"),
             KvFormat::F16 => f16::from_bits((words[byte / 4] >> (8 * (byte % 4))) as u16).to_f32().to_bits(),
         }
     }
@@ -83,6 +84,7 @@ impl Cache {
         let word = &mut words[byte / 4];
         match self.format {
             KvFormat::F32 => *word = value.to_bits(),
+            KvFormat::Q8 => unreachable!("the plan of a GPU has no q8 cache"),
             KvFormat::F16 => {
                 let shift = 8 * (byte % 4);
                 *word = (*word & !(0xffff << shift)) | (u32::from(f16::from_f32(value).to_bits()) << shift);

@@ -1,18 +1,43 @@
-//! What a model takes in memory, to the byte, before anything exists.
+//! The plan of a processor: the same request and limits, with buffers of the sizes that its kernels use.
 
 use fanlight_compute::attend::Scratch;
 use fanlight_compute::cache::{CacheFormat, CacheShape};
 use fanlight_compute::quantise::Block;
-use fanlight_compute::tiles::{LANES, TILE_ROWS, panels};
-use fanlight_compute::weights::Format;
+use fanlight_compute::tiles::{LANES, panels};
 use fanlight_messages::draft::MEMORY_TOKENS;
 use fanlight_messages::plan::{
-    ActivationPlane, BufferOwner, BufferPlan, GpuPlan, KvFormat, PageRange, TREE_ROWS,
+    ActivationPlane, Budget, BufferOwner, BufferPlan, GpuPlan, KvFormat, PageRange, PlanRequest, TREE_ROWS,
 };
-use fanlight_messages::program::{ActivationId, MatrixId, Op, Program, RopeId, ValueId};
+use fanlight_messages::program::{ActivationId, AttentionShape, MatrixId, Program, RopeId, ValueId};
+use fanlight_messages::row_groups::{Format, TILE_ROWS, batch_rows, value_rows};
+
+use crate::{PlanError, plan_resident};
+
+/// Plans every buffer for running `program` on a processor, whose work `members` threads share. All weights
+/// stay in memory.
+///
+/// # Errors
+/// As [`plan_resident`]; [`PlanError::Budget`] when the budget does not hold all of it.
+pub fn plan_processor(
+    program: &Program,
+    request: PlanRequest,
+    members: u32,
+    budget: Option<Budget>,
+) -> Result<GpuPlan, PlanError> {
+    // What a request may ask for is the same everywhere; the formats of a GPU's cache stand in for q8.
+    let checked = plan_resident(program, PlanRequest { kv_format: KvFormat::F16, ..request })?;
+    let plan = with_buffers(program, checked, request.kv_format, members as usize);
+    let wanted_bytes = plan.total_bytes();
+    match budget {
+        Some(Budget { bytes: budget_bytes, .. }) if wanted_bytes > budget_bytes => {
+            Err(PlanError::Budget { wanted_bytes, budget_bytes })
+        }
+        _ => Ok(plan),
+    }
+}
 
 /// The cache format of the kernels.
-pub(crate) fn cache_format(format: KvFormat) -> CacheFormat {
+fn cache_format(format: KvFormat) -> CacheFormat {
     match format {
         KvFormat::Q8 => CacheFormat::Q8,
         KvFormat::F16 => CacheFormat::F16,
@@ -20,16 +45,7 @@ pub(crate) fn cache_format(format: KvFormat) -> CacheFormat {
     }
 }
 
-/// Rows that every buffer of a batch has room for.
-pub(crate) fn rows_of(program: &Program, plan: &GpuPlan, value: usize) -> usize {
-    let is_logits = matches!(program.head, Op::Multiply { output, .. } if output.index() == value);
-    let rows = if is_logits { plan.request.logits_rows } else { plan.batch_rows };
-    (rows as usize).next_multiple_of(TILE_ROWS)
-}
-
-/// The plan of a GPU, checked against the program, as that of this back end: the same request with buffers of
-/// other sizes. `members` share the work.
-pub fn plan(program: &Program, checked: GpuPlan, kv_format: KvFormat, members: usize) -> GpuPlan {
+fn with_buffers(program: &Program, checked: GpuPlan, kv_format: KvFormat, members: usize) -> GpuPlan {
     let mut plan = checked;
     plan.request.kv_format = kv_format;
     plan.stream = None;
@@ -68,11 +84,11 @@ pub fn plan(program: &Program, checked: GpuPlan, kv_format: KvFormat, members: u
         buffers.push((BufferOwner::Values { layer, group: 0 }, cache.value_bytes() * heads));
     }
     for (index, value) in (0u32..).zip(&program.values) {
-        let rows = rows_of(program, &plan, index as usize);
+        let rows = value_rows(program, &plan, ValueId(index));
         buffers.push((BufferOwner::Value(ValueId(index)), panels(value.len as usize) * LANES * 4 * rows));
     }
     for (index, activation) in (0u32..).zip(&program.activations) {
-        let (id, rows) = (ActivationId(index), rows_of(program, &plan, usize::MAX));
+        let (id, rows) = (ActivationId(index), batch_rows(&plan));
         let blocks = activation.columns as usize / 32 * rows;
         buffers.push((BufferOwner::Activation(id, ActivationPlane::Codes), blocks * size_of::<Block>()));
         if activation.keeps_values {
@@ -91,10 +107,8 @@ pub fn plan(program: &Program, checked: GpuPlan, kv_format: KvFormat, members: u
 
 /// Heads and attention output of a batch, and what each member computes with.
 fn attention_bytes(program: &Program, plan: &GpuPlan, members: usize) -> usize {
-    let rows = rows_of(program, plan, usize::MAX);
-    let most = |f: fn(&fanlight_messages::program::AttentionShape) -> u32| {
-        program.layers.iter().map(f).max().unwrap_or(0) as usize
-    };
+    let rows = batch_rows(plan);
+    let most = |f: fn(&AttentionShape) -> u32| program.layers.iter().map(f).max().unwrap_or(0) as usize;
     let (units, queries) = (most(|s| s.qkv_len()), most(|s| s.query_len()));
     let (group, head_len) = (most(|s| s.query_heads / s.kv_heads), most(|s| s.head_len));
     (units + queries) * 4 * rows + members * Scratch::bytes(group * TILE_ROWS, head_len) as usize

@@ -3,7 +3,7 @@
 use super::{Codes, Kernel, ROUNDER, ROUNDER_BITS, Simd, unpack_codes};
 
 /// Sixteen lanes in an array.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Portable;
 
 type F = [f32; 16];

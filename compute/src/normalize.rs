@@ -84,7 +84,7 @@ impl Normalize<'_> {
                 s.store(&mut x[at..][..S::LANES], s.mul(s.mul(value, s.splat(scale)), weight));
             }
             is_finite &= quantise(s, &x, &mut self.out[block * room + row]);
-            keep(&mut self.values, &x, block, room, row);
+            keep(self.values, &x, block, room, row);
         }
         is_finite
     }

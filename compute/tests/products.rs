@@ -205,7 +205,7 @@ fn one_wrong_byte_of_a_weight_is_noticed() {
         let mut case = Case::new(tensor_type, 16, 512, 1);
         let wanted = case.bits(Level::best());
         // The high byte of a float.
-        let at = case.groups.len() / 2 | 3;
+        let at = (case.groups.len() / 2) | 3;
         case.groups[at] ^= 0x11;
         assert_ne!(case.bits(Level::best()), wanted, "{tensor_type}");
     }

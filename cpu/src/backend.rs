@@ -77,7 +77,7 @@ impl Backend for CpuBackend {
     async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<CpuModel, DeviceError> {
         if let Some(stream) = &plan.stream {
             let reason = format!(
-                "{} bytes of weights would stream for every token; the processor runs models that fit the memory",
+                "{} bytes of weights would stream for every token; a processor keeps all of them in memory",
                 stream.pass_bytes
             );
             return Err(DeviceError::Refused { phase: "creating buffers".into(), reason });

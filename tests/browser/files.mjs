@@ -40,7 +40,8 @@ export function synthetic(folder, shape, type, layers = 1) {
 
 /** What the command line answers, on the machine's own adapter: the last line of its report. */
 export function nativeReply(model, prompt, { tokens, raw = false }) {
-  const args = ["run", model, "--prompt", prompt, "--max-tokens", String(tokens), "--json"];
+  const options = ["--prompt", prompt, "--max-tokens", String(tokens), "--json", "--device", "gpu"];
+  const args = ["run", model, ...options];
   const lines = runTool("fanlight-native", "fanlight", raw ? [...args, "--raw"] : args)
     .trim()
     .split("\n");

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use fanlight_actors::kit::World;
 use fanlight_messages::draft::{Width, WidthPolicy};
-use fanlight_messages::plan::{Budget, PlanRequest};
+use fanlight_messages::plan::{Budget, KvFormat, PlanRequest};
 use fanlight_messages::protocol::engine::*;
 use fanlight_pager::{plan_minimum, plan_resident};
 use fanlight_tests::goldens;

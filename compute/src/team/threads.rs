@@ -129,7 +129,7 @@ impl Threads {
         if shared.sleepers.load(Ordering::SeqCst) > 0 {
             self.threads.iter().for_each(Thread::unpark);
         }
-        // Also when a piece of the owner's panics, nobody may be left at work on what the caller's frame owns.
+        // Also when a piece of the owner's panics, nobody may be left at work on the caller's frame.
         let wait = Wait { shared, pieces };
         shared.help(0);
         drop(wait);

@@ -161,7 +161,8 @@ impl Machine {
         let value_len = self.program.values[output.index()].len as usize;
         let rows = self.matrices[matrix.index()].rows;
         // A matrix whose rows begin or end inside a panel that others write too goes through a copy.
-        let is_shared = offset % LANES != 0 || (rows % LANES != 0 && offset + rows < value_len);
+        let is_shared =
+            !offset.is_multiple_of(LANES) || (!rows.is_multiple_of(LANES) && offset + rows < value_len);
         let mut out = take(&mut self.values[output.index()]);
         if is_shared {
             let mut own = vec![[0.0; LANES]; panels(rows) * tiles.count() * tiles.room];

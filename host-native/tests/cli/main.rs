@@ -1,5 +1,6 @@
 //! The built command line on a tiny synthetic model: what scripts rely on, and how it refuses.
 
+mod device;
 mod memory;
 mod sampling;
 mod speculation;
@@ -27,7 +28,10 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
 
 fn fanlight(command: &str, model: &Path, options: &[&str]) -> Output {
     let mut fanlight = Command::new(env!("CARGO_BIN_EXE_fanlight"));
-    fanlight.arg(command).arg(model).args(options).output().unwrap()
+    // The GPU's driver is what most of these tests are about; what the others ask for wins.
+    let asks = options.iter().any(|option| option.starts_with("--device"));
+    let device: &[&str] = if command == "run" && !asks { &["--device", "gpu"] } else { &[] };
+    fanlight.arg(command).arg(model).args(device).args(options).output().unwrap()
 }
 
 /// Standard output of a run that must succeed.

@@ -7,16 +7,22 @@ use std::collections::BTreeSet;
 
 /// Crates of the workspace and what each may import from it, dev-dependencies included
 /// (docs/architecture.md).
-const EDGES: [(&str, &[&str]); 9] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("fanlight-messages", &[]),
     ("fanlight-models", &["fanlight-messages"]),
     ("fanlight-scheduler", &["fanlight-messages"]),
     ("fanlight-drafter", &["fanlight-messages"]),
     ("fanlight-telemetry", &["fanlight-messages"]),
     ("fanlight-gpu", &["fanlight-messages"]),
-    ("fanlight-pager", &["fanlight-messages", "fanlight-models"]),
+    ("fanlight-compute", &["fanlight-messages"]),
+    ("fanlight-cpu", &["fanlight-messages", "fanlight-compute", "fanlight-drafter"]),
+    ("fanlight", &["fanlight-messages", "fanlight-gpu", "fanlight-cpu"]),
+    ("fanlight-pager", &["fanlight-messages", "fanlight-models", "fanlight-compute"]),
     ("fanlight-web", &["fanlight-messages", "fanlight-actors", "fanlight-gpu"]),
-    ("fanlight-native", &["fanlight-messages", "fanlight-actors", "fanlight-gpu", "fanlight-drafter"]),
+    (
+        "fanlight-native",
+        &["fanlight-messages", "fanlight-actors", "fanlight", "fanlight-gpu", "fanlight-drafter"],
+    ),
 ];
 /// `actors` wires the rooms together and may import all of them but what computes: it is generic over that.
 const ACTORS_MAY_IMPORT: [&str; 6] = [

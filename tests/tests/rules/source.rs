@@ -5,10 +5,18 @@ use crate::Finding;
 
 const FUNCTION_LINES_MAX: usize = 70;
 /// Where code may depend on the target.
-const CFG_FOLDERS: [&str; 6] =
-    ["gpu/src/device", "actors/src/kit", "gpu/fallback/", "host-web/", "host-native/", "tests/"];
+const CFG_FOLDERS: [&str; 8] = [
+    "gpu/src/device",
+    "actors/src/kit",
+    "compute/src/simd",
+    "compute/src/team",
+    "cpu/src/driver",
+    "host-web/",
+    "host-native/",
+    "tests/",
+];
 /// Where the compiler may be overruled.
-const UNSAFE_FOLDERS: [&str; 3] = ["gpu/src/device", "gpu/fallback/", "host-web/"];
+const UNSAFE_FOLDERS: [&str; 4] = ["gpu/src/device", "compute/src/simd", "compute/src/team", "host-web/"];
 
 pub fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();

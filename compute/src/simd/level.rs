@@ -31,17 +31,9 @@ pub enum Level {
 impl Level {
     /// All that this processor has, the fastest first.
     pub fn all() -> Vec<Self> {
-        let mut all = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        all.extend([
-            Avx512::detect().map(Self::Avx512),
-            AvxVnni::detect().map(Self::AvxVnni),
-            Avx2::detect().map(Self::Avx2),
-        ]);
-        #[cfg(target_arch = "wasm32")]
-        all.push(Some(Self::Simd128(Simd128)));
-        all.push(Some(Self::Portable(Portable)));
-        all.into_iter().flatten().collect()
+        let mut all = vectors();
+        all.push(Self::Portable(Portable));
+        all
     }
 
     /// The fastest.
@@ -78,6 +70,29 @@ impl Level {
             Self::Portable(simd) => simd.vectorize(kernel),
         }
     }
+}
+
+/// The instruction sets of this processor, the fastest first.
+#[cfg(target_arch = "x86_64")]
+fn vectors() -> Vec<Level> {
+    let all = [
+        Avx512::detect().map(Level::Avx512),
+        AvxVnni::detect().map(Level::AvxVnni),
+        Avx2::detect().map(Level::Avx2),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// What the module was compiled for.
+#[cfg(target_arch = "wasm32")]
+fn vectors() -> Vec<Level> {
+    vec![Level::Simd128(Simd128)]
+}
+
+/// None that has kernels.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "wasm32")))]
+fn vectors() -> Vec<Level> {
+    Vec::new()
 }
 
 impl fmt::Display for Level {

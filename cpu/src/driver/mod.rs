@@ -13,12 +13,6 @@ pub(crate) use thread::Driver;
 
 use futures::channel::oneshot;
 
-use crate::machine::Machine;
-
-/// Something to be done by a machine.
-#[cfg(not(target_arch = "wasm32"))]
-type Job = Box<dyn FnOnce(&mut Machine) + Send>;
-
 /// The answer to a job; the machine ended without one when it resolves to an error.
 pub(crate) type Answer<T> = oneshot::Receiver<T>;
 

@@ -5,8 +5,11 @@ use std::thread;
 
 use futures::channel::oneshot;
 
-use super::{Answer, Job};
+use super::Answer;
 use crate::machine::Machine;
+
+/// Something to be done by a machine.
+type Job = Box<dyn FnOnce(&mut Machine) + Send>;
 
 /// Jobs that may wait: two windows, an upload, and what a request begins with. Uploads wait for room.
 const JOBS_MAX: usize = 8;

@@ -1,13 +1,15 @@
 //! From logits to tokens: the hash and the largest logit of each row, and where the request asks for it bias,
 //! penalties and a draw.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fanlight_compute::choice::{Choice, Choose};
 use fanlight_compute::team::{Cut, Grid};
 use fanlight_compute::tiles::{LANES, Panel, Tiles, panels};
 use fanlight_compute::{Kernel, Level, Simd};
 use fanlight_messages::program::Op;
+
+use web_time::Instant;
 
 use super::Machine;
 use super::decode::{Request, View};

@@ -19,7 +19,7 @@ export interface Plan {
   kvBytes: number;
   contextLength: number;
   batchSize: number;
-  kvType: "f16" | "f32";
+  kvType: "q8" | "f16" | "f32";
   /** Whether weights stream through the GPU, because not all of them fit. */
   isStreamed: boolean;
 }
@@ -64,7 +64,7 @@ export interface ModelOptions {
   /** Tokens of the context, 256 to 32,768; 4,096, or the model's most where that is less. */
   contextLength?: number;
   /** Format of the cache of keys and values; `f16`. */
-  kvType?: "f16" | "f32";
+  kvType?: "q8" | "f16" | "f32";
   /** Prompt tokens per batch, 1 to 512; 512, or less with a preset or budget. */
   batchSize?: number;
   /**

@@ -70,6 +70,10 @@ impl Backend for CpuBackend {
     }
 
     /// A processor is never lost.
+    fn health(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     fn reopen(&self) -> impl Future<Output = Result<(), DeviceError>> {
         ready(Ok(()))
     }

@@ -105,6 +105,13 @@ impl Backend for AnyBackend {
         }
     }
 
+    fn health(&self) -> Result<(), DeviceError> {
+        match &*self.device.borrow() {
+            Device::Gpu(gpu) => gpu.health(),
+            Device::Cpu(cpu) => cpu.health(),
+        }
+    }
+
     /// A GPU that stays away is replaced by the processor where `auto` was asked for.
     async fn reopen(&self) -> Result<(), DeviceError> {
         match self.device() {
@@ -122,7 +129,7 @@ impl Backend for AnyBackend {
     async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<AnyModel, DeviceError> {
         match self.device() {
             Device::Gpu(gpu) => Ok(AnyModel::Gpu(Box::new(gpu.create(program, plan).await?))),
-            Device::Cpu(cpu) => Ok(AnyModel::Cpu(cpu.create(program, plan).await?)),
+            Device::Cpu(cpu) => Ok(AnyModel::Cpu(Box::new(cpu.create(program, plan).await?))),
         }
     }
 }
@@ -133,7 +140,7 @@ pub enum AnyModel {
     /// On a GPU.
     Gpu(Box<Runner>),
     /// On the processor.
-    Cpu(CpuModel),
+    Cpu(Box<CpuModel>),
 }
 
 /// The answer of either.
@@ -147,7 +154,10 @@ macro_rules! either {
                 let $of = &mut **$of;
                 $call
             }
-            AnyModel::Cpu($of) => $call,
+            AnyModel::Cpu($of) => {
+                let $of = &mut **$of;
+                $call
+            }
         }
     };
 }
@@ -160,7 +170,10 @@ macro_rules! either_future {
                 let $of = &mut **$of;
                 Either::Left($call)
             }
-            AnyModel::Cpu($of) => Either::Right($call),
+            AnyModel::Cpu($of) => {
+                let $of = &mut **$of;
+                Either::Right($call)
+            }
         }
     };
 }

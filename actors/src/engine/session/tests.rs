@@ -55,6 +55,7 @@ fn restored() -> Input {
         kind: AdapterKind::Gpu,
         binding_bytes_max: 0,
         has_packed_dot: false,
+        threads: 0,
     };
     Input::Restored(Ok(ModelRestored { same_adapter: true, adapter, quarantined: None }))
 }

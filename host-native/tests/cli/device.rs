@@ -1,5 +1,5 @@
-//! What computes: the processor gives one reply on any number of threads, and `auto` never takes a driver that
-//! computes on the processor in place of a GPU.
+//! What computes: the processor gives one reply on any number of threads, and `auto` never takes a driver
+//! that computes on the processor in place of a GPU.
 
 use serde_json::Value;
 

@@ -18,6 +18,7 @@ pub mod reply;
 pub mod row_groups;
 pub mod sampling;
 pub mod tensor_type;
+pub mod warning;
 pub mod wire;
 
 pub use tensor_type::TensorType;

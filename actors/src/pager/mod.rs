@@ -12,6 +12,7 @@ mod refusals;
 mod shell;
 mod site;
 
+pub use fanlight_models::gguf::TensorInfo;
 pub use inspect::{InspectRequest, Inspection, inspect, plan};
 pub use mail::{PagerLinks, PagerMail};
 pub use open::{OpenedModel, open_model, read_header};

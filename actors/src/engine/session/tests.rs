@@ -32,6 +32,7 @@ fn tokenizer() -> Rc<Tokenizer> {
 fn session(tokenizer: &Rc<Tokenizer>, is_lost: bool) -> (Session, Option<Effect>) {
     let setup = RequestSetup { context_len: 256, token_limit: LIMIT, ..RequestSetup::default() };
     let prepared = PreparedReply {
+        warnings: Vec::new(),
         tokenizer: tokenizer.clone(),
         prompt: PROMPT.into(),
         base: 0,

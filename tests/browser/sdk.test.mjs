@@ -67,7 +67,7 @@ test("a reply has the ids of the command line, and its events add up", async () 
   );
   assert.equal(whole, native.text);
   const narrow = await visit.run(() => outcome(engine.generate({ prompt: "x" }, { width: 3 }).text()));
-  assert.match(narrow.message, /width of 3 asked for/);
+  assert.match(narrow.message, /width 3 is out of range/);
   const framed = { maxTokens: 8, frameBudgetMs: 8, width: "off", memory: "conversation" };
   assert.deepEqual((await visit.reply(PROMPT, framed)).ids, native.output_ids.slice(0, 8));
   const none = await visit.run(() => outcome(engine.generate({ prompt: "x" }, { frameBudgetMs: 0 }).text()));

@@ -55,15 +55,15 @@ fn f06_values_outside_their_range_are_refused() {
     let refused = |option: &str, value: &str| refusal("run", &path, &["--raw", "-p", "sea", option, value]);
     for (option, value, wanted) in [
         ("--temperature", "-1", "0, or 1e-9 to 100"),
-        ("--temperature", "NaN", "temperature of NaN"),
-        ("--temperature", "1e9", "temperature of 1000000000"),
-        ("--top-p", "1.5", "top-p of 1.5"),
-        ("--min-p", "-0.1", "min-p of -0.1"),
-        ("--repeat-penalty", "0", "repetition penalty of 0"),
-        ("--frequency-penalty", "3", "frequency penalty of 3"),
-        ("--presence-penalty", "inf", "presence penalty of inf"),
-        ("--logit-bias", "1=1e9", "logit bias of 1000000000"),
-        ("--logit-bias", "99999999=1", "logit bias for token of 99999999"),
+        ("--temperature", "NaN", "temperature NaN"),
+        ("--temperature", "1e9", "temperature 1000000000"),
+        ("--top-p", "1.5", "top-p 1.5"),
+        ("--min-p", "-0.1", "min-p -0.1"),
+        ("--repeat-penalty", "0", "repetition penalty 0"),
+        ("--frequency-penalty", "3", "frequency penalty 3"),
+        ("--presence-penalty", "inf", "presence penalty inf"),
+        ("--logit-bias", "1=1e9", "logit bias 1000000000"),
+        ("--logit-bias", "99999999=1", "logit bias for token 99999999"),
     ] {
         let line = refused(option, value);
         assert!(line.contains(wanted), "{option} {value}: {line}");

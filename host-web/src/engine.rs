@@ -240,7 +240,9 @@ impl Engine {
         let reused_tokens = generation.started.reused_tokens;
         self.notes.fault(generation.started.memory_fault.take());
         tell(&on_event, &self.started(&generation.started)).await?;
-        self.tell_notes(&on_event).await?;
+        let warnings = generation.started.warnings.iter().map(Notice::from);
+        self.tell_notices(&on_event, warnings.collect()).await?;
+        self.tell_notices(&on_event, self.notes.take()).await?;
         while let Some(event) = generation.events.next().await {
             let event = match event {
                 GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
@@ -252,7 +254,7 @@ impl Engine {
                 GenerationEvent::Finished(mut finished) => {
                     self.notes.fault(finished.memory_fault.take());
                     self.keep_costs().await;
-                    self.tell_notes(&on_event).await?;
+                    self.tell_notices(&on_event, self.notes.take()).await?;
                     return to_script(&ReplyEnd::new(&finished, reused_tokens)).map(JsValue::from);
                 }
                 GenerationEvent::Failed(error) => return Err(self.failed(error.into())),
@@ -358,9 +360,9 @@ impl Engine {
         }
     }
 
-    /// Tells what was noted of the browser's records.
-    async fn tell_notes(&self, on_event: &Function) -> Result<(), Failure> {
-        for (code, message) in self.notes.take() {
+    /// Tells what the visitor should know.
+    async fn tell_notices(&self, on_event: &Function, notices: Vec<Notice>) -> Result<(), Failure> {
+        for Notice { code, message } in notices {
             tell(on_event, &ReplyEvent::Warned { code, message }).await?;
         }
         Ok(())

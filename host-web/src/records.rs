@@ -15,7 +15,7 @@ use fanlight_messages::error::CostStoreError;
 use fanlight_messages::protocol::memory::{MemoryKey, StoreFault};
 
 use crate::error::text_of;
-use crate::wire::WarningCode;
+use crate::wire::Notice;
 
 /// Most bytes of a record of costs that are read: many times what one has, so that a larger one is none.
 const COSTS_BYTES_MAX: usize = 4096;
@@ -148,7 +148,7 @@ impl CostStore for BrowserRecords {
 /// its mind.
 #[derive(Debug, Default)]
 pub struct Notes {
-    untold: RefCell<Vec<(WarningCode, String)>>,
+    untold: RefCell<Vec<Notice>>,
     is_refusal_known: Cell<bool>,
 }
 
@@ -160,19 +160,23 @@ impl Notes {
             Some(fault @ (StoreFault::Unreadable { .. } | StoreFault::Unwritable { .. })) => {
                 self.refusal(fault.to_string());
             }
-            Some(fault) => self.untold.borrow_mut().push((WarningCode::MemoryDropped, fault.to_string())),
+            Some(fault) => self.note("memory-dropped", fault.to_string()),
         }
     }
 
     /// Notes that the browser keeps nothing.
     pub fn refusal(&self, message: String) {
         if !self.is_refusal_known.replace(true) {
-            self.untold.borrow_mut().push((WarningCode::NotRemembered, message));
+            self.note("not-remembered", message);
         }
     }
 
+    fn note(&self, code: &str, message: String) {
+        self.untold.borrow_mut().push(Notice { code: code.to_owned(), message });
+    }
+
     /// What was not told yet.
-    pub fn take(&self) -> Vec<(WarningCode, String)> {
+    pub fn take(&self) -> Vec<Notice> {
         self.untold.take()
     }
 }

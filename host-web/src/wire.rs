@@ -10,6 +10,7 @@ use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::reply::{ReplyPart, Think};
 use fanlight_messages::sampling::{Sampling, SamplingError, SamplingOptions};
+use fanlight_messages::warning::Warning;
 
 /// The machine that computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
@@ -271,14 +272,19 @@ impl ReplyRequest {
     }
 }
 
-/// What a reply does without.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Tsify)]
-#[serde(rename_all = "kebab-case")]
-pub enum WarningCode {
-    /// What the browser kept of earlier replies is of no use; it is begun anew.
-    MemoryDropped,
-    /// The browser keeps nothing for another visit.
-    NotRemembered,
+/// Something a visitor should know: the work goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Tsify)]
+pub struct Notice {
+    /// What sort, in a word that does not change.
+    pub code: String,
+    /// What it is, for the visitor.
+    pub message: String,
+}
+
+impl From<&Warning> for Notice {
+    fn from(warning: &Warning) -> Self {
+        Self { code: warning.code().to_owned(), message: warning.to_string() }
+    }
 }
 
 /// A stretch of a reply.
@@ -326,7 +332,7 @@ pub enum ReplyEvent {
     /// Something that is no failure: the reply goes on.
     Warned {
         /// What sort.
-        code: WarningCode,
+        code: String,
         /// What it is, for the visitor.
         message: String,
     },

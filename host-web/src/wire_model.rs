@@ -8,6 +8,7 @@ use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, BufferOwner, GpuPlan, Kv
 use fanlight_messages::protocol::engine::{ModelLoaded, SetBudget};
 
 use crate::error::{Failure, FailureKind};
+use crate::wire::Notice;
 
 /// MiB of host memory that may keep streamed weights between passes. The module's memory ends at 4 GiB and,
 /// once grown, is not given back before the worker ends: half of it, so that headers, tokenizer, reads under
@@ -196,8 +197,10 @@ pub struct ModelHead {
     pub types: Vec<TypeUse>,
     /// Longest context that the model was made for, in tokens; 0 when the file does not say.
     pub context_len_max: u32,
-    /// Whether the file brings a chat template.
+    /// Whether the file brings a chat template that can be used.
     pub has_chat_template: bool,
+    /// What a visitor should know about its tokenizer and chat template.
+    pub warnings: Vec<Notice>,
 }
 
 impl From<&Inspection> for ModelHead {
@@ -215,7 +218,8 @@ impl From<&Inspection> for ModelHead {
             weight_bytes: summary.weight_bytes,
             types,
             context_len_max: summary.context_len.unwrap_or_default(),
-            has_chat_template: inspection.metadata.get("tokenizer.chat_template").is_some(),
+            has_chat_template: inspection.has_chat_template(),
+            warnings: inspection.text.iter().flatten().map(Notice::from).collect(),
         }
     }
 }
@@ -275,10 +279,9 @@ pub struct ModelInspection {
 impl From<Inspection> for ModelInspection {
     fn from(inspection: Inspection) -> Self {
         let head = ModelHead::from(&inspection);
-        match inspection.planned {
-            Ok((_, plan)) => Self { head, plan: Some((&plan).into()), problem: None },
-            Err(error) => Self { head, plan: None, problem: Some(error.into()) },
-        }
+        let problem = inspection.problem().cloned().map(Failure::from);
+        let plan = inspection.planned.ok().filter(|_| problem.is_none()).map(|(_, plan)| (&plan).into());
+        Self { head, plan, problem }
     }
 }
 

@@ -54,6 +54,9 @@ pub enum SourceError {
         /// What the platform said.
         reason: String,
     },
+    /// The source is no longer what it was when it was opened.
+    #[error("the file changed while it was in use: load the model again")]
+    Changed,
     /// The source is shorter than it said.
     #[error("{bytes} bytes at offset {offset} wanted, the source ends at {len}: it changed or is incomplete")]
     Short {
@@ -74,7 +77,7 @@ pub enum LoadError {
     #[error("the engine is busy: cancel the reply or wait for the load, then load again")]
     Busy,
     /// An option is outside its range.
-    #[error("{option} of {wanted} asked for, {min} to {max} are possible")]
+    #[error("{option} {wanted} is out of range: use {min} to {max}")]
     Option {
         /// Which option.
         option: &'static str,
@@ -160,7 +163,8 @@ pub enum GenerateError {
     EmptyPrompt,
     /// The prompt does not fit the context.
     #[error(
-        "the prompt has {prompt_tokens} tokens, the context holds {context_len}: shorten it or load more"
+        "the prompt has {prompt_tokens} tokens, the context holds {context_len}: shorten the prompt, or \
+         load the model with a longer context"
     )]
     PromptTooLong {
         /// Tokens of the prompt.
@@ -177,7 +181,7 @@ pub enum GenerateError {
         max: u64,
     },
     /// The token limit is outside its range.
-    #[error("a limit of {wanted} tokens asked for, {min} to {max} are possible")]
+    #[error("a limit of {wanted} tokens is out of range: use {min} to {max}")]
     TokenLimit {
         /// Tokens asked for.
         wanted: u32,
@@ -187,7 +191,7 @@ pub enum GenerateError {
         max: u32,
     },
     /// An option is outside its range.
-    #[error("{option} of {wanted} asked for, {allowed} are possible")]
+    #[error("{option} {wanted} is out of range: use {allowed}")]
     Option {
         /// Which option.
         option: &'static str,
@@ -215,8 +219,8 @@ pub enum GenerateError {
         /// Largest id.
         max: u32,
     },
-    /// The chat template refused the messages.
-    #[error("the chat template refuses these messages: {reason}")]
+    /// The chat template refused the messages, or there is none that can be used.
+    #[error("{reason}")]
     Template {
         /// Why, in full.
         reason: String,

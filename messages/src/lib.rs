@@ -17,6 +17,7 @@ pub mod protocol;
 pub mod reply;
 pub mod sampling;
 pub mod tensor_type;
+pub mod warning;
 pub mod wire;
 
 pub use tensor_type::TensorType;

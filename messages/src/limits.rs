@@ -47,6 +47,10 @@ pub const CONTEXT_LEN_MIN: u32 = 256;
 pub const CONTEXT_LEN_DEFAULT: u32 = 4096;
 /// Most tokens of a reply: the longest context.
 pub const REPLY_TOKENS_MAX: u32 = CONTEXT_LEN_MAX;
+/// Stop texts of one request: as many as the widest public interface allows.
+pub const STOPS_MAX: usize = 16;
+/// Bytes of one stop text: what is held back can never be longer.
+pub const STOP_BYTES_MAX: usize = 1024;
 /// Characters of one message: 32 for every token of the longest context.
 pub const MESSAGE_CHARS_MAX: u64 = 1 << 20;
 

@@ -101,7 +101,7 @@ impl Default for SamplingOptions {
 
 /// An option that cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("a {option} of {wanted} asked for, {allowed} is possible")]
+#[error("{option} {wanted} is out of range: use {allowed}")]
 pub struct SamplingError {
     /// Which option.
     pub option: &'static str,
@@ -302,7 +302,7 @@ mod tests {
         }
         assert!(refused(|o| o.repeat_window = CONTEXT_LEN_MAX + 1).is_some());
         let text = refused(|o| o.temperature = -1.0).expect("is refused").to_string();
-        assert_eq!(text, "a temperature of -1 asked for, 0, or 1e-9 to 100 is possible");
+        assert_eq!(text, "temperature -1 is out of range: use 0, or 1e-9 to 100");
     }
 
     #[test]

@@ -2,11 +2,10 @@
 
 mod text_helpers;
 
+use fanlight_messages::warning::Warning;
 use fanlight_models::gguf::{MetadataArray, MetadataValue};
 use fanlight_models::text::template::{ChatMessage, Role, ToolCall};
-use fanlight_models::text::{
-    Detokenizer, Special, TextPosition, Tokenizer, TokenizerError, TokenizerWarning,
-};
+use fanlight_models::text::{Detokenizer, Special, TextPosition, Tokenizer, TokenizerError};
 use std::time::{Duration, Instant};
 use text_helpers::*;
 
@@ -153,7 +152,7 @@ fn b04_each_pre_tokenizer_splits_as_its_model_does() {
 #[test]
 fn b05_a_missing_pre_tokenizer_warns_and_an_unknown_one_is_refused() {
     let tokenizer = Fixture::byte_pair(None, &[]).tokenizer();
-    assert_eq!(tokenizer.warnings(), [TokenizerWarning::PreTokenizerMissing]);
+    assert_eq!(tokenizer.warnings(), [Warning::PreTokenizerMissing]);
     assert!(tokenizer.warnings()[0].to_string().contains("pre-tokenizer"));
     assert!(Fixture::byte_pair(Some("qwen2"), &[]).tokenizer().warnings().is_empty());
     let error =
@@ -347,7 +346,7 @@ fn b12_unknown_characters_fall_back_to_bytes() {
     let unknown = fixture.piece("<unk>", UNKNOWN, 0.0);
     let tokenizer = fixture.tokenizer();
     assert_eq!(tokenizer.encode("🦙🦙 🦙", Special::Ignore), [unknown, 0, unknown]);
-    assert_eq!(tokenizer.warnings(), [TokenizerWarning::UnencodableBytes { count: 256 }]);
+    assert_eq!(tokenizer.warnings(), [Warning::UnencodableBytes { count: 256 }]);
 }
 
 #[test]
@@ -372,11 +371,12 @@ fn f09_end_ids_come_from_all_keys_and_from_names() {
     let other = fixture.piece("<other_end>", CONTROL, 0.0);
     fixture.piece("<|start|>", CONTROL, 0.0);
     let typed_as_text = fixture.piece("<|im_end|>", NORMAL, 0.0);
+    let ordinary = fixture.piece("[EOS]", NORMAL, 0.0);
     let ids = MetadataArray::U32(vec![own, other]);
     fixture.entry("tokenizer.ggml.eos_token_id", MetadataValue::Array(ids));
     let tokenizer = fixture.tokenizer();
-    assert_eq!(tokenizer.end_ids(), [text, turn, own, other]);
-    assert!(!tokenizer.is_end(typed_as_text));
+    assert_eq!(tokenizer.end_ids(), [text, turn, own, other, typed_as_text]);
+    assert!(!tokenizer.is_end(ordinary), "a name that ordinary text has too");
     assert_eq!(tokenizer.decode(&[text, turn, own, other], TextPosition::Continuation), "");
 
     fixture.entry("tokenizer.ggml.eot_token_id", MetadataValue::U32(9999));

@@ -3,10 +3,11 @@
 mod text_helpers;
 
 use fanlight_messages::reply::{ReplyPart, Think};
+use fanlight_messages::warning::Warning;
 use fanlight_models::gguf::MetadataValue;
 use fanlight_models::text::template::{
-    Adjustment, ChatMessage, ChatOptions, ChatTemplate, PROMPT_BYTES_MAX, Role, TEMPLATE_BYTES_MAX,
-    TemplateError, ToolCall,
+    ChatMessage, ChatOptions, ChatTemplate, PROMPT_BYTES_MAX, Role, TEMPLATE_BYTES_MAX, TemplateError,
+    ToolCall,
 };
 use fanlight_models::text::{ReasoningSplitter, TextPosition, Tokenizer};
 use serde_json::json;
@@ -103,7 +104,8 @@ fn c04_a_template_that_does_not_parse_is_reported_with_its_line() {
     let error = load_error("{{ '<|start_header_id|>' }}{{ messages[0].content }}<|eot_id|>");
     assert_eq!(error, TemplateError::Foreign { texts: "<|eot_id|>, <|start_header_id|>".to_owned() });
     let (_, template) = ChatMl::new("<|im_start|>{{ messages[0].content }}<|image|>").load();
-    assert_eq!(template.missing_literals(), ["<|image|>"]);
+    let names = "<|image|>".to_owned();
+    assert_eq!(template.warnings(), [Warning::ControlTextsMissing { names }]);
 }
 
 #[test]
@@ -148,20 +150,20 @@ const STRICT: &str = "{% if messages[0].role == 'system' %}{{ raise_exception('S
     {{ raise_exception('Conversation roles must alternate') }}{% endif %}{{ m.role[0] }}:{{ m.content }};\
     {% endfor %}";
 
-fn adjusted(list: &[(Role, &str)]) -> (String, Vec<Adjustment>) {
+fn adjusted(list: &[(Role, &str)]) -> (String, Vec<Warning>) {
     let (_, template) = ChatMl::new(STRICT).load();
     let prompt = template.render(&messages(list), &options()).unwrap();
-    (prompt.text().to_owned(), prompt.adjustments().to_vec())
+    (prompt.text().to_owned(), prompt.warnings().to_vec())
 }
 
 #[test]
 fn c08_a_refused_system_message_moves_to_the_user_or_the_templates_words_are_the_error() {
-    use Adjustment::{NeighboursMerged, SystemMovedToUser};
+    use Warning::SystemMovedToUser;
     let (text, adjustments) = adjusted(&[(Role::System, "S"), (Role::User, "u")]);
     assert_eq!((text.as_str(), &adjustments[..]), ("u:S\n\nu;", &[SystemMovedToUser][..]));
     let (text, adjustments) = adjusted(&[(Role::System, "S"), (Role::System, "T"), (Role::User, "u")]);
     assert_eq!(text, "u:S\n\nT\n\nu;");
-    assert_eq!(adjustments, [NeighboursMerged, SystemMovedToUser]);
+    assert_eq!(adjustments, [SystemMovedToUser]);
     let error = render(STRICT, &messages(&[(Role::System, "S")])).unwrap_err();
     assert_eq!(error, TemplateError::Refused { message: "System role not supported".to_owned() });
     // A template that takes system messages gets them as they are.
@@ -171,7 +173,7 @@ fn c08_a_refused_system_message_moves_to_the_user_or_the_templates_words_are_the
 #[test]
 fn c09_equal_neighbours_merge_or_the_templates_words_are_the_error() {
     let (text, adjustments) = adjusted(&[(Role::User, "a"), (Role::User, "b")]);
-    assert_eq!((text.as_str(), &adjustments[..]), ("u:a\n\nb;", &[Adjustment::NeighboursMerged][..]));
+    assert_eq!((text.as_str(), &adjustments[..]), ("u:a\n\nb;", &[Warning::NeighboursJoined][..]));
     for refused in [
         messages(&[(Role::Assistant, "a"), (Role::User, "b")]),
         messages(&[(Role::User, "a"), (Role::Tool, "t"), (Role::Assistant, "b")]),

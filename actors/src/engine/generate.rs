@@ -61,7 +61,8 @@ impl Engine {
         let (memory_tokens, memory_fault) = (recalled.tokens.len() as u32, recalled.fault);
         prepared.setup.memory = recalled.tokens;
         timing.recalled(self.links.clock.now_us(), prompt_ids.len() as u32, reused_tokens);
-        let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault };
+        let warnings = std::mem::take(&mut prepared.warnings);
+        let started = GenerationStarted { prompt_ids, reused_tokens, memory_tokens, memory_fault, warnings };
         asked.reply.send(Ok(started));
         let mut reply = ReplyCore::new(&prepared, &request.stop);
         let mut telling =

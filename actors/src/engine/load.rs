@@ -16,8 +16,8 @@ use fanlight_messages::protocol::pager::{
 use fanlight_messages::protocol::submitter::DescribeDevice;
 use fanlight_messages::protocol::telemetry::ModelFacts;
 use fanlight_models::gguf::ModelFile;
-use fanlight_models::text::Tokenizer;
 use fanlight_models::text::template::ChatTemplate;
+use fanlight_models::text::{ModelText, Tokenizer};
 
 use super::quarantine::Quarantine;
 use super::shell::EngineLinks;
@@ -79,13 +79,15 @@ pub(super) async fn load(
     let opened = links.pager.ask_with(OpenModel, open).await.map_err(gone)??;
     let file: Rc<ModelFile> =
         file.try_next().ok_or_else(|| text_error("the pager kept the file's metadata"))?;
-    let tokenizer = Rc::new(Tokenizer::from_metadata(&file.metadata).map_err(text_error)?);
+    let ModelText { tokenizer, template, warnings } =
+        ModelText::from_metadata(&file.metadata).map_err(text_error)?;
+    let tokenizer = Rc::new(tokenizer);
     if tokenizer.end_ids().len() > END_IDS_MAX as usize {
         let found = tokenizer.end_ids().len();
         return Err(text_error(format!("{found} ids end a reply, at most {END_IDS_MAX} are possible")));
     }
     let name = file.metadata.get_text("general.name").map_err(text_error)?.unwrap_or_default().into_owned();
-    let template = ChatTemplate::from_metadata(&file.metadata, &tokenizer).map_err(|error| error.to_string());
+    let template = template.map_err(|error| error.to_string());
     drop(file);
 
     let context_len = context_len(request.context_len, opened.program.context_len_max)?;
@@ -128,6 +130,7 @@ pub(super) async fn load(
         plan,
         was_reduced,
         quarantined: placed.quarantined,
+        warnings,
     };
     Ok((model, answer))
 }

@@ -6,14 +6,15 @@ use fanlight_messages::control::{WINDOW_STEPS_MAX, WINDOWS_IN_FLIGHT};
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
-use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
+use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX, STOP_BYTES_MAX, STOPS_MAX};
 use fanlight_messages::protocol::engine::{
     ChatRole, ChatTurn, Detokenize, Generate, Prompt, Tokenize, TokenizeInput, WallTime,
 };
 use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_messages::reply::Think;
+use fanlight_messages::warning::Warning;
 use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
-use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, TextPosition, Tokenizer};
+use fanlight_models::text::{Special, TextPosition, Tokenizer};
 
 use super::journal::Journal;
 use super::load::LoadedModel;
@@ -30,6 +31,8 @@ pub(super) struct PreparedReply {
     pub chunk_tokens: u32,
     /// What its text begins as.
     pub continues: Continues,
+    /// What was changed so that the template takes the messages.
+    pub warnings: Vec<Warning>,
     /// Whose ids they are.
     pub memory_key: MemoryKey,
 }
@@ -75,7 +78,7 @@ pub(super) fn prepare(
         return Err(GenerateError::Option { option: "prompt chunk", wanted: chunk_tokens, allowed });
     }
     let chunk_tokens = model.quarantine.chunk_tokens(chunk_tokens);
-    let (prompt, continues) = read_prompt(&request.prompt, model)?;
+    let ReadPrompt { ids: prompt, continues, warnings } = read_prompt(&request.prompt, model)?;
     if prompt.is_empty() {
         return Err(GenerateError::EmptyPrompt);
     }
@@ -95,21 +98,33 @@ pub(super) fn prepare(
     };
     let memory_key = model.memory_key();
     let tokenizer = model.tokenizer.clone();
-    Ok(PreparedReply { tokenizer, prompt, base, setup, chunk_tokens, continues, memory_key })
+    Ok(PreparedReply { tokenizer, prompt, base, setup, chunk_tokens, continues, warnings, memory_key })
 }
 
-/// The ids of a prompt, and what the text of a reply to it begins as.
-fn read_prompt(prompt: &Prompt, model: &LoadedModel) -> Result<(Rc<[u32]>, Continues), GenerateError> {
+/// A prompt as it is evaluated.
+struct ReadPrompt {
+    ids: Rc<[u32]>,
+    continues: Continues,
+    warnings: Vec<Warning>,
+}
+
+impl ReadPrompt {
+    fn plain(ids: Rc<[u32]>) -> Self {
+        Self { ids, continues: Continues::Plain, warnings: Vec::new() }
+    }
+}
+
+fn read_prompt(prompt: &Prompt, model: &LoadedModel) -> Result<ReadPrompt, GenerateError> {
     match prompt {
         Prompt::Raw(text) => {
             check_length(text)?;
-            Ok((model.tokenizer.encode_prompt(text, Special::Recognise).into(), Continues::Plain))
+            Ok(ReadPrompt::plain(model.tokenizer.encode_prompt(text, Special::Recognise).into()))
         }
         Prompt::Chat { turns, think, now } => {
             turns.iter().try_for_each(|turn| check_length(&turn.content))?;
             render_chat(turns, *think, *now, model)
         }
-        Prompt::Ids(ids) => Ok((check_ids(ids, model)?, Continues::Plain)),
+        Prompt::Ids(ids) => Ok(ReadPrompt::plain(check_ids(ids, model)?)),
     }
 }
 
@@ -125,7 +140,7 @@ fn check_ids(ids: &Rc<[u32]>, model: &LoadedModel) -> Result<Rc<[u32]>, Generate
 pub(super) fn tokenize(request: &Tokenize, model: Option<&LoadedModel>) -> Result<Rc<[u32]>, GenerateError> {
     let model = model.ok_or(GenerateError::NoModel)?;
     match &request.input {
-        TokenizeInput::Prompt(prompt) => Ok(read_prompt(prompt, model)?.0),
+        TokenizeInput::Prompt(prompt) => Ok(read_prompt(prompt, model)?.ids),
         TokenizeInput::Text { text, recognise_control, add_begin } => {
             check_length(text)?;
             let special = if *recognise_control { Special::Recognise } else { Special::Ignore };
@@ -147,10 +162,10 @@ pub(super) fn detokenize(request: &Detokenize, model: Option<&LoadedModel>) -> R
 fn check_stops(stops: &[String]) -> Result<(), GenerateError> {
     let refused = |reason| Err(GenerateError::StopText { reason });
     if stops.len() > STOPS_MAX {
-        return refused(format!("{} are given, at most {STOPS_MAX} are looked for", stops.len()));
+        return refused(format!("{} are given: use at most {STOPS_MAX}", stops.len()));
     }
     match stops.iter().find(|stop| stop.is_empty() || stop.len() > STOP_BYTES_MAX) {
-        Some(stop) => refused(format!("one has {} bytes, 1 to {STOP_BYTES_MAX} are possible", stop.len())),
+        Some(stop) => refused(format!("one has {} bytes: use 1 to {STOP_BYTES_MAX}", stop.len())),
         None => Ok(()),
     }
 }
@@ -161,7 +176,7 @@ fn render_chat(
     think: Think,
     now: WallTime,
     model: &LoadedModel,
-) -> Result<(Rc<[u32]>, Continues), GenerateError> {
+) -> Result<ReadPrompt, GenerateError> {
     let template_error = |reason: String| GenerateError::Template { reason };
     let template = model.template.as_ref().map_err(|reason| template_error(reason.clone()))?;
     let messages: Vec<ChatMessage> = turns
@@ -180,7 +195,8 @@ fn render_chat(
     let options = ChatOptions { add_generation_prompt: true, think, tools: None, now };
     let rendered = template.render(&messages, &options).map_err(|error| template_error(error.to_string()))?;
     let continues = Continues::Conversation { open_reasoning: rendered.open_reasoning() };
-    Ok((template.prompt_ids(&model.tokenizer, &rendered).into(), continues))
+    let ids = template.prompt_ids(&model.tokenizer, &rendered).into();
+    Ok(ReadPrompt { ids, continues, warnings: rendered.warnings().to_vec() })
 }
 
 /// Refuses a message that is longer than any that is served, before it is tokenised.

@@ -5,8 +5,10 @@ use std::fmt;
 use fanlight_messages::error::LoadError;
 use fanlight_messages::plan::{BINDING_BYTES_MAX, BUCKET_MAX, Budget, GpuPlan, KvFormat, PlanRequest};
 use fanlight_messages::program::Program;
+use fanlight_messages::warning::Warning;
 use fanlight_models::arch::{ModelSummary, ProgramText};
-use fanlight_models::gguf::{Metadata, MetadataArray, MetadataValue};
+use fanlight_models::gguf::{Metadata, MetadataArray, MetadataValue, TensorInfo};
+use fanlight_models::text::ModelText;
 use fanlight_pager::{PlanTable, plan_resident, plan_within};
 
 use super::open::{read_files, read_program};
@@ -34,8 +36,12 @@ pub struct Inspection {
     pub summary: ModelSummary,
     /// All metadata.
     pub metadata: Metadata,
+    /// All tensors, in the order of the files.
+    pub tensors: Vec<TensorInfo>,
     /// Program and plan, or why there is none: unsupported models can be looked into as well.
     pub planned: Result<(Program, GpuPlan), LoadError>,
+    /// What a person should know about tokenizer and chat template, or why the tokenizer cannot be used.
+    pub text: Result<Vec<Warning>, LoadError>,
 }
 
 /// Looks into a model; no weight is read.
@@ -52,7 +58,10 @@ pub async fn inspect(sources: Vec<NamedSource>, request: InspectRequest) -> Resu
         let plan = plan(&program, &request, BINDING_BYTES_MAX)?;
         Ok((program, plan))
     });
-    Ok(Inspection { summary, metadata: file.metadata, planned })
+    let text = ModelText::from_metadata(&file.metadata).map(|text| text.warnings);
+    let text = text.map_err(|error| LoadError::Text { reason: error.to_string() });
+    let tensors = file.tensors().iter().map(|tensor| tensor.info.clone()).collect();
+    Ok(Inspection { summary, metadata: file.metadata, tensors, planned, text })
 }
 
 /// Plans a model's memory on a device of this binding limit.
@@ -79,6 +88,19 @@ pub fn plan(
 }
 
 impl Inspection {
+    /// Why the model cannot be run; `None` when it can.
+    pub fn problem(&self) -> Option<&LoadError> {
+        self.planned.as_ref().err().or(self.text.as_ref().err())
+    }
+
+    /// Whether it can hold a conversation.
+    pub fn has_chat_template(&self) -> bool {
+        let none = |warning: &Warning| {
+            matches!(warning, Warning::NoChatTemplate | Warning::ChatTemplateUnusable { .. })
+        };
+        self.text.as_ref().is_ok_and(|warnings| !warnings.iter().any(none))
+    }
+
     /// The program as text, where there is one.
     pub fn program_text(&self) -> Option<String> {
         self.planned.as_ref().ok().map(|(program, _)| ProgramText(program).to_string())
@@ -126,6 +148,14 @@ impl fmt::Display for Inspection {
             writeln!(f, "{} = {}", key.escape_debug(), value_text(value))?;
         }
         writeln!(f, "\n{}", self.summary)?;
+        match &self.text {
+            Ok(warnings) => {
+                let chat = if self.has_chat_template() { "usable" } else { "none" };
+                writeln!(f, "tokenizer: usable; chat template: {chat}")?;
+                warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))?;
+            }
+            Err(error) => writeln!(f, "{error}")?,
+        }
         match &self.planned {
             Ok((program, plan)) => {
                 let request = &plan.request;

@@ -10,6 +10,7 @@ mod refusals;
 mod shell;
 mod site;
 
+pub use fanlight_models::gguf::TensorInfo;
 pub use inspect::{InspectRequest, Inspection, inspect, plan};
 pub use open::{OpenedModel, open_model, read_header};
 pub use place::{Placed, Placement, Site, place_model};

@@ -81,9 +81,24 @@ pub(super) async fn read_files(
 
 /// Writes the program of a model.
 pub(super) async fn read_program(file: &ModelFile, sources: &[NamedSource]) -> Result<Program, LoadError> {
+    refuse_companion(file)?;
     let spec = arch::model_spec(file).map_err(model_error)?;
     let small = read_small_tensors(&spec, file, sources).await?;
     arch::program(&spec, &small).map_err(model_error)
+}
+
+/// Files that go with models and are none say so in `general.type`, or by their architecture or tensors.
+fn refuse_companion(file: &ModelFile) -> Result<(), LoadError> {
+    let text = |key| file.metadata.get_text(key).ok().flatten().unwrap_or_default();
+    let (kind, architecture) = (text("general.type"), text("general.architecture"));
+    let what = match (&*kind, &*architecture) {
+        ("adapter", _) => "an adapter (LoRA), which changes a model",
+        ("imatrix", _) => "an importance matrix, which helps to quantise a model",
+        ("mmproj", _) | (_, "clip") => "a projector for images, which goes with a model",
+        _ if file.tensors().is_empty() => "a vocabulary without weights",
+        _ => return Ok(()),
+    };
+    Err(model_error(format!("the file is {what}, not a model: choose the model's own file")))
 }
 
 /// Reads all headers and writes the program; no weight is read.

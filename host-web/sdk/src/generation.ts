@@ -1,6 +1,7 @@
 // A reply as it comes: a stream of events, iterable, or simply its text.
 
 import { FanlightError } from "./errors.js";
+import { warningOf } from "./info.js";
 import type { Part, ReplyEnd, ReplyEvent, Warning } from "./protocol.js";
 
 /** What a reply has taken so far. */
@@ -113,7 +114,7 @@ class Account {
       case "tokens":
         return this.tokens(event.ids, event.parts);
       case "warned":
-        return [{ type: "warning", warning: { code: event.code, message: event.message } }];
+        return [{ type: "warning", warning: warningOf(event) }];
       case "resumed":
         return [{ type: "warning", warning: resumed(event.sameAdapter) }];
       case "warning":

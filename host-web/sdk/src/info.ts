@@ -10,6 +10,7 @@ import type {
   ModelInspection,
   Progress,
   TypeUse,
+  Warning,
 } from "./protocol.js";
 
 /** What a model takes on the GPU, in bytes; what browser and driver need comes on top. */
@@ -36,7 +37,10 @@ export interface ModelDescription {
   types: TypeUse[];
   /** Longest context the model was made for, in tokens; 0 when the file does not say. */
   contextLengthMax: number;
+  /** Whether it can hold a conversation; if not, `warnings` tells why. */
   hasChatTemplate: boolean;
+  /** What a person should know about its tokenizer and chat template. */
+  warnings: Warning[];
 }
 
 /** A model that was looked into: either a plan, or the reason why it cannot be run. */
@@ -122,8 +126,13 @@ function planOf(plan: MemoryPlan): Plan {
 }
 
 function describe(head: ModelHead): ModelDescription {
-  const { contextLenMax, ...rest } = head;
-  return { ...rest, contextLengthMax: contextLenMax };
+  const { contextLenMax, warnings, ...rest } = head;
+  return { ...rest, contextLengthMax: contextLenMax, warnings: warnings.map(warningOf) };
+}
+
+/** A warning of the engine, whose codes are listed in `protocol.ts`. */
+export function warningOf({ code, message }: { code: string; message: string }): Warning {
+  return { code: code as Warning["code"], message };
 }
 
 export function inspectionOf({ head, plan, problem }: ModelInspection): Inspection {

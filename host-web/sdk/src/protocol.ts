@@ -67,9 +67,24 @@ export interface Warning {
     /** What was kept of earlier replies is of no use and is begun anew. */
     | "memory-dropped"
     /** The browser keeps nothing of replies and measurements for another visit. */
-    | "not-remembered";
+    | "not-remembered"
+    | ModelWarningCode;
   message: string;
 }
+
+/** What is odd about a model's tokenizer or chat template, or was changed so that it takes the messages. */
+export type ModelWarningCode =
+  | "pre-tokenizer-missing"
+  | "unencodable-bytes"
+  | "control-typed-as-text"
+  | "control-texts-missing"
+  | "no-chat-template"
+  | "chat-template-unusable"
+  | "system-left-out"
+  | "replies-left-out"
+  | "out-of-order"
+  | "neighbours-joined"
+  | "system-moved-to-user";
 
 /** What is told while something asked for is being done. */
 export type WorkerEvent = Progress | ReplyEvent | { type: "warning"; warning: Warning };

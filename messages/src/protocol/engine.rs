@@ -11,6 +11,7 @@ use crate::error::{GenerateError, LoadError};
 use crate::plan::{BATCH_TOKENS_MAX, Budget, GpuPlan, KvFormat};
 use crate::reply::{ReplyPart, Think};
 use crate::sampling::Sampling;
+use crate::warning::Warning;
 
 /// Loads a model in place of the one before. The byte sources travel beside the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct ModelLoaded {
     pub was_reduced: bool,
     /// What prompts must not use on this device, which makes them slow.
     pub quarantined: Option<Quarantined>,
+    /// What a person should know about tokenizer and chat template.
+    pub warnings: Vec<Warning>,
 }
 
 impl Request for Load {
@@ -244,6 +247,8 @@ pub struct GenerationStarted {
     pub memory_tokens: u32,
     /// Why nothing of the host's store is among them.
     pub memory_fault: Option<StoreFault>,
+    /// What was changed so that the chat template takes the messages.
+    pub warnings: Vec<Warning>,
 }
 
 impl Request for Generate {

@@ -31,6 +31,8 @@ pub const ALIGNMENT_DEFAULT: u32 = 32;
 /// Files of a split model.
 pub const SHARDS_MAX: u32 = 1_024;
 
+/// A tokenizer in another library's own form, which the specification allows and which is not read.
+pub(super) const SKIPPED_KEY: &str = "tokenizer.huggingface.json";
 /// Bytes of the smallest metadata entry: a key length, one byte of key, a type and one byte of value.
 pub(super) const ENTRY_BYTES_MIN: u64 = 8 + 1 + 4 + 1;
 /// Bytes of the smallest directory entry: a name length, one byte of name, a dimension count, one dimension,

@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Stop, check_limit};
 use super::error::GgufError;
-use super::limits::{ARRAY_DEPTH_MAX, ARRAY_LEN_MAX, STRING_BYTES_MAX};
+use super::limits::{ARRAY_DEPTH_MAX, ARRAY_LEN_MAX, HEADER_BYTES_MAX, SKIPPED_KEY, STRING_BYTES_MAX};
 use super::metadata::{MetadataArray, MetadataValue};
 
 /// Type ids of the specification.
@@ -31,6 +31,11 @@ const ARRAY_BYTES_MIN: u64 = 12;
 pub(super) fn read_value(cursor: &mut Cursor<'_>, key: &str) -> Result<MetadataValue, Stop> {
     let type_id = cursor.u32(key)?;
     Ok(match type_id {
+        // Passed over, whatever its length: it is as long as a vocabulary, and says it a second time.
+        id::STRING if key == SKIPPED_KEY => {
+            cursor.string(HEADER_BYTES_MAX, key)?;
+            MetadataValue::String(Vec::new())
+        }
         id::STRING => MetadataValue::String(cursor.string(STRING_BYTES_MAX, key)?.to_vec()),
         id::ARRAY => MetadataValue::Array(read_array(cursor, key, 1)?),
         scalar => first_of(read_elements(cursor, key, scalar, 1)?)

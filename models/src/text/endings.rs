@@ -53,6 +53,11 @@ const NAMES: [&str; 27] = [
 /// The one name that counts although some files type it as ordinary text.
 const ALWAYS: &str = "</s>";
 
+/// Whether a text is the name of a piece that ends a generation.
+pub(super) fn is_name(text: &str) -> bool {
+    NAMES.contains(&text)
+}
+
 /// All ids that end a generation, in order.
 pub(super) fn end_ids(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Vec<u32>, TokenizerError> {
     let mut ids = BTreeSet::new();

@@ -91,20 +91,3 @@ pub enum TokenizerError {
         reason: String,
     },
 }
-
-/// What is odd about a tokenizer that can be used all the same. Shown to the user.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum TokenizerWarning {
-    /// The file does not say how text is split, so ids may differ from those the model was trained on.
-    #[error(
-        "the file names no pre-tokenizer; a generic rule is used and answers may be worse than they should be"
-    )]
-    PreTokenizerMissing,
-    /// Some byte values have no piece.
-    #[error("{count} byte values that occur in text have no piece; characters that need them are lost")]
-    UnencodableBytes {
-        /// How many byte values.
-        count: usize,
-    },
-}

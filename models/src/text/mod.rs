@@ -3,11 +3,13 @@
 
 mod byte_alphabet;
 mod byte_pair;
+mod control;
 mod detokenizer;
 mod endings;
 mod error;
 mod fields;
 mod merge;
+mod model_text;
 mod pre_tokenizer;
 mod reasoning;
 mod sentencepiece;
@@ -18,9 +20,10 @@ mod tokenizer;
 mod vocabulary;
 
 pub use detokenizer::{Detokenizer, TextPosition};
-pub use error::{TokenizerError, TokenizerWarning};
+pub use error::TokenizerError;
+pub use model_text::ModelText;
 pub use reasoning::ReasoningSplitter;
 pub use special::SPECIAL_LEN_MAX;
-pub use stop::{STOP_BYTES_MAX, STOPS_MAX, StopFilter};
+pub use stop::StopFilter;
 pub use tokenizer::{Special, TokenId, Tokenizer, TokenizerHash};
 pub use vocabulary::{PieceKind, VOCABULARY_LEN_MAX};

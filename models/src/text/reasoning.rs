@@ -4,6 +4,7 @@
 //! and not use them this time. A mark inside an answer is text.
 
 use fanlight_messages::reply::ReplyPart;
+use std::ops::Range;
 
 /// Pairs of marks in use, opening and closing.
 const MARKS: [(&str, &str); 3] =
@@ -15,10 +16,12 @@ pub(super) fn is_mark(piece: &[u8]) -> bool {
     MARKS.iter().any(|(open, close)| piece == open.as_bytes() || piece == close.as_bytes())
 }
 
-/// The closing mark that belongs to the opening mark a prompt ends with, if it ends with one.
-pub(super) fn opened_by(prompt: &str) -> Option<&'static str> {
+/// The closing mark that belongs to the opening mark a prompt ends with, if it ends with one of the
+/// template's own: `is_supplied` says that a range of it is not.
+pub(super) fn opened_by(prompt: &str, is_supplied: impl Fn(Range<usize>) -> bool) -> Option<&'static str> {
     let tail = prompt.trim_end();
-    MARKS.iter().find(|(open, _)| tail.ends_with(open)).map(|&(_, close)| close)
+    let (open, close) = MARKS.iter().find(|(open, _)| tail.ends_with(open))?;
+    (!is_supplied(tail.len() - open.len()..tail.len())).then_some(close)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

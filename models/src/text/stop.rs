@@ -1,10 +1,5 @@
 //! Stop texts: where one first occurs in a reply, the reply ends just before it.
 
-/// Texts one request may stop at: as many as the widest public interface allows.
-pub const STOPS_MAX: usize = 16;
-/// Bytes of one stop text: what is held back can never be longer.
-pub const STOP_BYTES_MAX: usize = 1024;
-
 /// Passes text through until a stop text occurs; what may be the beginning of one is held back.
 #[derive(Debug, Clone, Default)]
 pub struct StopFilter {

@@ -16,7 +16,7 @@
 use super::byte_pair::BytePair;
 use super::detokenizer::{Detokenizer, TextPosition};
 use super::endings;
-use super::error::{TokenizerError, TokenizerWarning};
+use super::error::TokenizerError;
 use super::fields;
 use super::pre_tokenizer::{PreTokenizer, UNNAMED};
 use super::reasoning;
@@ -25,6 +25,7 @@ use super::special::{Fragment, SpecialPieces};
 use super::vocabulary::{PieceKind, Spelling, Vocabulary};
 use crate::gguf::Metadata;
 use crate::gguf::metadata::required;
+use fanlight_messages::warning::Warning;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -67,7 +68,7 @@ pub struct Tokenizer {
     eos: Option<TokenId>,
     adds_bos: bool,
     end_ids: Vec<TokenId>,
-    warnings: Vec<TokenizerWarning>,
+    warnings: Vec<Warning>,
     hash: TokenizerHash,
 }
 
@@ -85,6 +86,7 @@ impl Tokenizer {
             "llama" => read_sentencepiece(metadata, &mut warnings)?,
             other => return Err(TokenizerError::UnknownModel { found: other.to_owned() }),
         };
+        warnings.extend(typed_as_text(&vocabulary));
         let one = |key| fields::piece_ids(metadata, key, vocabulary.len()).map(|ids| ids.first().copied());
         const BOS: &str = "tokenizer.ggml.bos_token_id";
         let bos = one(BOS)?.or_else(|| {
@@ -237,7 +239,7 @@ impl Tokenizer {
     }
 
     /// What is odd about the file but does not prevent its use.
-    pub fn warnings(&self) -> &[TokenizerWarning] {
+    pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
@@ -273,12 +275,12 @@ impl Tokenizer {
 
 fn read_byte_pair(
     metadata: &Metadata,
-    warnings: &mut Vec<TokenizerWarning>,
+    warnings: &mut Vec<Warning>,
 ) -> Result<(Vocabulary, Encoder, bool), TokenizerError> {
     const MERGES: &str = "tokenizer.ggml.merges";
     let name = metadata.get_text(PRE)?.unwrap_or(Cow::Borrowed(UNNAMED));
     if name == UNNAMED {
-        warnings.push(TokenizerWarning::PreTokenizerMissing);
+        warnings.push(Warning::PreTokenizerMissing);
     }
     let pre_tokenizer = PreTokenizer::named(&name)?;
     let adds_bos = pre_tokenizer.adds_bos();
@@ -288,14 +290,14 @@ fn read_byte_pair(
     let encoder = BytePair::new(pre_tokenizer, &vocabulary, texts, merges)?;
     match encoder.unencodable_bytes() {
         0 => {}
-        count => warnings.push(TokenizerWarning::UnencodableBytes { count }),
+        count => warnings.push(Warning::UnencodableBytes { count }),
     }
     Ok((vocabulary, Encoder::BytePair(encoder), adds_bos))
 }
 
 fn read_sentencepiece(
     metadata: &Metadata,
-    warnings: &mut Vec<TokenizerWarning>,
+    warnings: &mut Vec<Warning>,
 ) -> Result<(Vocabulary, Encoder, bool), TokenizerError> {
     const SCORES: &str = "tokenizer.ggml.scores";
     let vocabulary = Vocabulary::new(metadata, Spelling::SentencePiece)?;
@@ -314,9 +316,22 @@ fn read_sentencepiece(
     let add_space_prefix = metadata.get_bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
     let encoder = SentencePiece::new(&vocabulary, scores, unknown, add_space_prefix);
     if !encoder.has_byte_pieces() {
-        warnings.push(TokenizerWarning::UnencodableBytes { count: 256 });
+        warnings.push(Warning::UnencodableBytes { count: 256 });
     }
     Ok((vocabulary, Encoder::SentencePiece(encoder), true))
+}
+
+/// Names of control pieces that a warning lists.
+const NAMES_SHOWN: usize = 6;
+
+fn typed_as_text(vocabulary: &Vocabulary) -> Option<Warning> {
+    let retyped = vocabulary.retyped();
+    let name = |id: &u32| String::from_utf8_lossy(vocabulary.bytes(*id)).into_owned();
+    let mut names: Vec<String> = retyped.iter().take(NAMES_SHOWN).map(name).collect();
+    if retyped.len() > NAMES_SHOWN {
+        names.push(format!("{} more", retyped.len() - NAMES_SHOWN));
+    }
+    (!names.is_empty()).then(|| Warning::ControlTypedAsText { names: names.join(", ") })
 }
 
 const TOKENS: &str = "tokenizer.ggml.tokens";

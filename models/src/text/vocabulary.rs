@@ -1,6 +1,7 @@
 //! The pieces of a vocabulary: what each stands for, what kind it is, and which piece stands for given bytes.
 
 use super::byte_alphabet;
+use super::control;
 use super::error::TokenizerError;
 use super::sentencepiece::SPACE_MARK;
 use crate::gguf::Metadata;
@@ -9,6 +10,9 @@ use std::collections::HashMap;
 
 /// Most pieces of a vocabulary: four times the largest published one, so a larger count is a broken header.
 pub const VOCABULARY_LEN_MAX: usize = 1 << 20;
+
+/// The template of a file, which names its control texts.
+const TEMPLATE: &str = "tokenizer.chat_template";
 
 /// What a piece is for, after the specification's token types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +59,7 @@ pub(super) struct Vocabulary {
     bytes: Vec<Box<[u8]>>,
     kinds: Vec<PieceKind>,
     normal: HashMap<Box<[u8]>, u32>,
+    retyped: Vec<u32>,
 }
 
 impl Vocabulary {
@@ -66,7 +71,7 @@ impl Vocabulary {
         if texts.is_empty() || texts.len() > VOCABULARY_LEN_MAX {
             return Err(TokenizerError::VocabularySize { found: texts.len(), limit: VOCABULARY_LEN_MAX });
         }
-        let kinds: Vec<PieceKind> = match metadata.get_u32_array(TYPES)? {
+        let mut kinds: Vec<PieceKind> = match metadata.get_u32_array(TYPES)? {
             None => vec![PieceKind::Normal; texts.len()],
             Some(codes) => codes.into_iter().map(PieceKind::from_code).collect(),
         };
@@ -74,6 +79,9 @@ impl Vocabulary {
             let found = kinds.len();
             return Err(TokenizerError::CountMismatch { key: TYPES, wanted: texts.len(), found });
         }
+        // A template of another type is the template reader's to refuse.
+        let template = metadata.get_bytes(TEMPLATE).ok().flatten().unwrap_or_default();
+        let retyped = retype(texts, &mut kinds, template);
         let characters = byte_alphabet::characters();
         let bytes: Vec<Box<[u8]>> = texts
             .iter()
@@ -86,7 +94,7 @@ impl Vocabulary {
                 normal.entry(piece.clone()).or_insert(id as u32);
             }
         }
-        Ok(Self { bytes, kinds, normal })
+        Ok(Self { bytes, kinds, normal, retyped })
     }
 
     /// Number of pieces, at least 1.
@@ -109,10 +117,33 @@ impl Vocabulary {
         self.normal.get(bytes).copied()
     }
 
+    /// Control pieces that the file types as something else.
+    pub fn retyped(&self) -> &[u32] {
+        &self.retyped
+    }
+
     /// All pieces with their ids.
     pub fn pieces(&self) -> impl Iterator<Item = (u32, &[u8], PieceKind)> {
         self.bytes.iter().zip(&self.kinds).enumerate().map(|(id, (b, &kind))| (id as u32, &**b, kind))
     }
+}
+
+/// Makes control pieces of those that are it by name but typed as text or as unused; returns their ids.
+fn retype(texts: &[Vec<u8>], kinds: &mut [PieceKind], template: &[u8]) -> Vec<u32> {
+    let template = std::str::from_utf8(template).unwrap_or_default();
+    let literals = control::literals(template);
+    let mut retyped = Vec::new();
+    for (id, (text, kind)) in texts.iter().zip(kinds).enumerate() {
+        // Only what ends like a mark is looked up: a vocabulary has a hundred thousand other pieces.
+        if matches!(kind, PieceKind::Normal | PieceKind::Unused)
+            && matches!(text.last(), Some(b'>' | b']'))
+            && std::str::from_utf8(text).is_ok_and(|text| control::is_control(text, &literals))
+        {
+            *kind = PieceKind::Control;
+            retyped.push(id as u32);
+        }
+    }
+    retyped
 }
 
 /// The bytes a piece stands for. Only ordinary pieces are spelled; the others are written as they are.

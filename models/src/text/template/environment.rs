@@ -26,6 +26,8 @@ const FUEL_PER_VALUE: u64 = 500;
 /// Bytes of messages and tools that allow one more unit of work: enough to write each as JSON and copy it
 /// often.
 const BYTES_PER_FUEL: u64 = 2;
+/// Bytes of a formatted width that cost one unit of work, the engine's own rate for bytes.
+const BYTES_PER_FORMAT_FUEL: u64 = 64;
 /// Most work of one rendering, which takes well under a second.
 const FUEL_MAX: u64 = 2_000_000;
 /// Deepest recursion of macros: published templates nest five, and the web's stack is small.
@@ -107,8 +109,20 @@ fn python_method(state: &mut State, value: &Value, method: &str, args: &[Value])
             let affix = affix.as_str().unwrap_or_default();
             Ok(Value::from(text.strip_suffix(affix).unwrap_or(text)))
         }
+        (Some(text), "format", _) => {
+            // The engine meters what comes out; a width has to be paid for before it is filled.
+            state.consume_fuel(numbers_in(text) / BYTES_PER_FORMAT_FUEL)?;
+            pycompat::unknown_method_callback(state, value, method, args)
+        }
         _ => pycompat::unknown_method_callback(state, value, method, args),
     }
+}
+
+/// The sum of all numbers in a format, of which widths and precisions are some.
+fn numbers_in(format: &str) -> u64 {
+    let digits = format.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    // A number beyond 64 bits is one that no fuel pays for.
+    digits.map(|digits| digits.parse().unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
 }
 
 /// Turns the training marks `{% generation %}` and `{% endgeneration %}` into a condition that always holds,

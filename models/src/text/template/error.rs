@@ -11,7 +11,7 @@ pub enum TemplateError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// The file has no template: it is a base model, or was converted without one.
-    #[error("the file has no chat template; use an instruction-tuned model, or complete raw text")]
+    #[error("the file has no chat template: use an instruction-tuned model, or continue raw text")]
     Missing,
     /// The template is not UTF-8.
     #[error("the chat template is not valid UTF-8; the file is damaged")]
@@ -66,6 +66,9 @@ pub enum TemplateError {
         /// Line of the template, from 1; 0 if unknown.
         line: usize,
     },
+    /// The template prints nothing of what the user says, in whatever form it gets it.
+    #[error("the chat template does not print the user's message; use a newer conversion of the model")]
+    LosesUser,
     /// The prompt is longer than any context.
     #[error("the chat template prints more than {limit} bytes; shorten the messages")]
     OutputTooLong {

@@ -1,6 +1,7 @@
 //! `tojson` as Python's `json.dumps(ensure_ascii=False)` writes it: insertion order, `", "` and `": "`, no
 //! HTML escapes.
 
+use super::guard::may_be_sentinel;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use std::fmt::Write;
@@ -141,7 +142,8 @@ impl Writer<'_, '_, '_> {
                 '\t' => self.text.push_str("\\t"),
                 '\u{8}' => self.text.push_str("\\b"),
                 '\u{C}' => self.text.push_str("\\f"),
-                c if u32::from(c) < 0x20 || (self.ascii && !c.is_ascii()) => {
+                // The mark of supplied text has to survive, or it could not be taken out again.
+                c if u32::from(c) < 0x20 || (self.ascii && !c.is_ascii() && !may_be_sentinel(c)) => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         // Writing to a string cannot fail.
                         let _ = write!(self.text, "\\u{unit:04x}");

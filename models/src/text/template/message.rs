@@ -1,5 +1,6 @@
 //! Messages of a conversation, and the one form in which every template gets them.
 
+use fanlight_messages::warning::Warning;
 use serde_json::{Map, Value, json};
 
 /// Who speaks. A closed set: templates put the name between control texts.
@@ -75,24 +76,35 @@ pub(super) enum Arguments {
     Text,
 }
 
-/// What was changed so that a template accepts the messages.
+/// How templates want the text of a message: most take a string, some a list of parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Content {
+    #[default]
+    Text,
+    Parts,
+}
+
+/// How messages are put for a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adjustment {
-    /// Neighbours of one role became one message.
-    NeighboursMerged,
-    /// The system text was put before the first message of the user.
-    SystemMovedToUser,
+pub(super) struct Form {
+    pub content: Content,
+    pub arguments: Arguments,
 }
 
-/// Messages as templates see them. Every message has `content`; what is absent has no key.
-pub(super) fn to_json(messages: &[ChatMessage], arguments: Arguments) -> Value {
-    messages.iter().map(|message| message_json(message, arguments)).collect()
+/// Messages as templates see them, every supplied text passed through `mark`. Every message has `content`;
+/// what is absent has no key.
+pub(super) fn to_json(messages: &[ChatMessage], form: Form, mark: &Mark) -> Value {
+    messages.iter().map(|message| message_json(message, form, mark)).collect()
 }
 
-fn message_json(message: &ChatMessage, arguments: Arguments) -> Value {
+fn message_json(message: &ChatMessage, form: Form, mark: &Mark) -> Value {
     let mut object = Map::new();
     object.insert("role".to_owned(), message.role.name().into());
-    object.insert("content".to_owned(), message.text().into());
+    let content = match form.content {
+        Content::Text => mark(message.text(), false).into(),
+        Content::Parts => json!([{ "type": "text", "text": mark(message.text(), false) }]),
+    };
+    object.insert("content".to_owned(), content);
     let optional = [
         ("reasoning_content", &message.reasoning_content),
         ("tool_call_id", &message.tool_call_id),
@@ -100,21 +112,41 @@ fn message_json(message: &ChatMessage, arguments: Arguments) -> Value {
     ];
     for (key, value) in optional {
         if let Some(value) = value {
-            object.insert(key.to_owned(), value.as_str().into());
+            object.insert(key.to_owned(), mark(value, false).into());
         }
     }
     if !message.tool_calls.is_empty() {
         let calls = message.tool_calls.iter().map(|call| {
-            let arguments = arguments_json(&call.arguments, arguments);
-            let function = json!({ "name": call.name, "arguments": arguments });
+            let arguments = mark_json(&arguments_json(&call.arguments, form.arguments), mark);
+            let function = json!({ "name": mark(&call.name, false), "arguments": arguments });
             match &call.id {
-                Some(id) => json!({ "id": id, "type": "function", "function": function }),
+                Some(id) => json!({ "id": mark(id, false), "type": "function", "function": function }),
                 None => json!({ "type": "function", "function": function }),
             }
         });
         object.insert("tool_calls".to_owned(), calls.collect());
     }
     Value::Object(object)
+}
+
+/// Passes a supplied text through; the second argument says that it is a key, by which a template finds things.
+pub(super) type Mark<'a> = dyn Fn(&str, bool) -> String + 'a;
+
+/// Leaves every text as it is.
+pub(super) fn unmarked(text: &str, _: bool) -> String {
+    text.to_owned()
+}
+
+/// A supplied value with every text in it passed through `mark`.
+pub(super) fn mark_json(value: &Value, mark: &Mark) -> Value {
+    match value {
+        Value::String(text) => Value::String(mark(text, false)),
+        Value::Array(items) => items.iter().map(|item| mark_json(item, mark)).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(key, item)| (mark(key, true), mark_json(item, mark))).collect()
+        }
+        other => other.clone(),
+    }
 }
 
 fn arguments_json(given: &Value, wanted: Arguments) -> Value {
@@ -132,21 +164,28 @@ fn arguments_json(given: &Value, wanted: Arguments) -> Value {
     }
 }
 
+/// A conversation as a template may take it, and what was changed for that.
+pub(super) type Variant = (Vec<ChatMessage>, Vec<Warning>);
+
 /// Ways to put the same conversation, from none to the strongest adjustment. A template that refuses one may
-/// accept the next.
-pub(super) fn variants(messages: &[ChatMessage]) -> Vec<(Vec<ChatMessage>, Vec<Adjustment>)> {
-    let mut variants = vec![(messages.to_vec(), Vec::new())];
-    let merged = merge_neighbours(messages);
-    let mut adjustments = Vec::new();
-    if merged.len() < messages.len() {
-        adjustments.push(Adjustment::NeighboursMerged);
-        variants.push((merged.clone(), adjustments.clone()));
+/// accept the next; for one that leaves out system messages they are moved in all of them.
+pub(super) fn variants(messages: &[ChatMessage], loses_system: bool) -> Vec<Variant> {
+    let mut variants: Vec<Variant> = Vec::new();
+    let mut add = |messages: Vec<ChatMessage>, warnings: &[Warning]| {
+        let merged = merge_neighbours(&messages);
+        let joined =
+            (merged.len() < messages.len()).then(|| [&[Warning::NeighboursJoined], warnings].concat());
+        variants.push((messages, warnings.to_vec()));
+        variants.extend(joined.map(|warnings| (merged, warnings)));
+    };
+    let moved = [Warning::SystemMovedToUser];
+    let all_moved = move_system(messages, 0);
+    if !loses_system || all_moved.is_none() {
+        add(messages.to_vec(), &[]);
+        // Some templates take a system message at the beginning only.
+        move_system(messages, 1).into_iter().for_each(|messages| add(messages, &moved));
     }
-    if let Some(moved) = move_system(&merged) {
-        // Moving the system text may leave two messages of the user side by side.
-        adjustments.push(Adjustment::SystemMovedToUser);
-        variants.push((merge_neighbours(&moved), adjustments));
-    }
+    all_moved.into_iter().for_each(|messages| add(messages, &moved));
     variants
 }
 
@@ -171,14 +210,27 @@ fn merge_neighbours(messages: &[ChatMessage]) -> Vec<ChatMessage> {
     merged
 }
 
-/// The conversation without its leading system message, whose text goes before that of the first user
-/// message.
-fn move_system(messages: &[ChatMessage]) -> Option<Vec<ChatMessage>> {
-    let (system, rest) = messages.split_first().filter(|(first, _)| first.role == Role::System)?;
-    let mut rest = rest.to_vec();
-    let user = rest.iter_mut().find(|message| message.role == Role::User)?;
-    user.content = Some(join(system.text(), user.text()));
-    Some(rest)
+/// The conversation without the system messages from position `first` on; each one's text goes before that of
+/// the next message of the user, or behind the last one. `None` when there is none to move, or no user.
+fn move_system(messages: &[ChatMessage], first: usize) -> Option<Vec<ChatMessage>> {
+    let is_moved = |at: usize, message: &ChatMessage| at >= first && message.role == Role::System;
+    messages.iter().enumerate().find(|(at, message)| is_moved(*at, message))?;
+    let mut moved: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+    let mut waiting = String::new();
+    for (at, message) in messages.iter().enumerate() {
+        let mut message = message.clone();
+        if is_moved(at, &message) {
+            waiting = join(&waiting, message.text());
+            continue;
+        }
+        if message.role == Role::User && !waiting.is_empty() {
+            message.content = Some(join(&std::mem::take(&mut waiting), message.text()));
+        }
+        moved.push(message);
+    }
+    let last = moved.iter_mut().rfind(|message| message.role == Role::User)?;
+    last.content = Some(join(last.text(), &waiting));
+    Some(moved)
 }
 
 fn join(first: &str, second: &str) -> String {

@@ -27,7 +27,7 @@ demo: setup
 	@node host-web/serve.mjs --check --port $(PORT) --models '$(dir $(MODEL))' --default '$(notdir $(MODEL))'
 	$(MAKE) web
 	cargo build --release --package fanlight-native
-	cargo run --quiet --release --package fanlight-native -- run '$(MODEL)' -p '$(PROMPT)'
+	cargo run --quiet --release --package fanlight-native -- run '$(MODEL)' -p '$(PROMPT)' --temperature 0
 	@echo 'The chat page, with this model one click away (Ctrl-C ends it):'
 	node host-web/serve.mjs --port $(PORT) --models '$(dir $(MODEL))' --default '$(notdir $(MODEL))'
 

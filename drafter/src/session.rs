@@ -157,6 +157,14 @@ impl SessionMemory {
         Ok(memory)
     }
 
+    /// Whose a store is, by its first bytes; `None` of what is no store. Whether the rest is whole is another
+    /// question.
+    pub fn tokenizer_of(bytes: &[u8]) -> Option<[u8; 16]> {
+        let mut rest = bytes.strip_prefix(MAGIC)?;
+        take::<4>(&mut rest)?;
+        take(&mut rest)
+    }
+
     /// What a host is to keep when everything is forgotten: an empty store of a later epoch, so that no other
     /// engine brings the replies back. Of bytes that are no store nothing is left.
     pub fn forgotten(bytes: &[u8]) -> Vec<u8> {

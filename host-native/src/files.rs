@@ -1,10 +1,11 @@
 //! Model files on disk as byte sources: threads read, so that the engine's thread never waits for a disk, and
 //! several at once, which is what a fast disk wants.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use futures::channel::oneshot;
@@ -21,7 +22,28 @@ const READS_WAITING: usize = 3 * READS_IN_FLIGHT;
 struct ReadJob {
     offset: u64,
     buffer: Vec<u8>,
-    done: oneshot::Sender<std::io::Result<Vec<u8>>>,
+    done: oneshot::Sender<Result<Vec<u8>, ReadFault>>,
+}
+
+/// Why a read brought nothing.
+enum ReadFault {
+    /// The platform failed.
+    Failed(std::io::Error),
+    /// The file is not what it was when it was opened.
+    Changed,
+}
+
+/// What shows that a file was written to: its length, and when that was last done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self { len: metadata.len(), modified: metadata.modified().ok() }
+    }
 }
 
 /// How bytes leave the disk.
@@ -41,15 +63,19 @@ struct FileSource {
 
 impl FileSource {
     fn open(path: &Path, reads: Reads) -> Result<Self> {
+        // A pipe would keep the opening waiting for a writer, so what it is comes first.
+        let found = fs::metadata(path).with_context(|| format!("cannot open {}", path.display()))?;
+        if !found.is_file() {
+            let kind = if found.is_dir() { "a folder" } else { "a pipe or a device" };
+            bail!("{} is {kind}, not a file: name a model file (GGUF)", path.display());
+        }
         let opened = match reads {
             Reads::Cached => File::open(path),
             Reads::Direct => direct::open(path),
         };
         let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
-        if !metadata.is_file() {
-            bail!("{} is not a file: name a model file (GGUF)", path.display());
-        }
+        let stamp = Stamp::of(&metadata);
         let file = Arc::new(file);
         let (jobs, queue) = sync_channel(READS_WAITING);
         let queue = Arc::new(Mutex::new(queue));
@@ -57,13 +83,13 @@ impl FileSource {
             let (file, queue) = (file.clone(), queue.clone());
             std::thread::Builder::new()
                 .name("file-read".into())
-                .spawn(move || serve(&file, reads, &queue))?;
+                .spawn(move || serve(&file, stamp, reads, &queue))?;
         }
         Ok(Self { len: metadata.len(), jobs })
     }
 }
 
-fn serve(file: &File, reads: Reads, queue: &Mutex<Receiver<ReadJob>>) {
+fn serve(file: &File, stamp: Stamp, reads: Reads, queue: &Mutex<Receiver<ReadJob>>) {
     let mut aligned = direct::Buffer::default();
     // A thread that waits for a job keeps the others waiting for their turn, not for the job's end.
     let next = || queue.lock().ok()?.recv().ok();
@@ -72,7 +98,12 @@ fn serve(file: &File, reads: Reads, queue: &Mutex<Receiver<ReadJob>>) {
             Reads::Cached => read_exact_at(file, &mut buffer, offset),
             Reads::Direct => aligned.read_exact_at(file, &mut buffer, offset),
         };
-        let read = read.map(|()| buffer);
+        // After the read: what was written meanwhile may be among the bytes.
+        let read = match file.metadata().map(|metadata| Stamp::of(&metadata)) {
+            Ok(now) if now != stamp => Err(ReadFault::Changed),
+            Ok(_) => read.map(|()| buffer).map_err(ReadFault::Failed),
+            Err(error) => Err(ReadFault::Failed(error)),
+        };
         // An asker that gave up is no error.
         let _ = done.send(read);
     }
@@ -128,13 +159,27 @@ mod direct {
     }
 }
 
-#[cfg(unix)]
+/// A read that a signal interrupts brought nothing and is made again; network mounts do so.
 fn read_some_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    uninterrupted(|| read_once_at(file, buffer, offset))
+}
+
+fn uninterrupted(mut read: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<usize> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_once_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, buffer, offset)
 }
 
 #[cfg(windows)]
-fn read_some_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+fn read_once_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
@@ -168,14 +213,21 @@ impl ByteSource for FileSource {
         let sent = self.jobs.try_send(ReadJob { offset, buffer, done });
         sent.map_err(|error| failed(format!("more than {READS_WAITING} reads at once ({error})")))?;
         let read = read.await.map_err(|_| failed("the reading thread has ended".into()))?;
-        read.map_err(|error| failed(error.to_string()))
+        read.map_err(|fault| match fault {
+            ReadFault::Failed(error) => failed(error.to_string()),
+            ReadFault::Changed => SourceError::Changed,
+        })
     }
 }
 
 /// Opens a model file, or all parts of a split model that it belongs to.
 pub fn open_model(path: &Path, reads: Reads) -> Result<Vec<NamedSource>> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let Some(name) = name else { bail!("{} does not name a file", path.display()) };
+    let Some(name) = path.file_name() else { bail!("{} does not name a file", path.display()) };
+    let Some(name) = name.to_str() else {
+        // The parts of a split model are found by name; any other file only has to be opened.
+        let name = name.to_string_lossy().into_owned();
+        return Ok(vec![NamedSource::new(name, FileSource::open(path, reads)?)]);
+    };
     let mut sources = Vec::new();
     for part in part_names(name) {
         let part_path = path.with_file_name(&part);
@@ -222,6 +274,41 @@ mod tests {
             let error = block_on(source.read_into(8_999_990, vec![0; 11])).unwrap_err();
             assert!(matches!(error, SourceError::Failed { bytes: 11, .. }), "{error}");
         }
-        std::fs::remove_file(path).unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    /// Seen: a model that was written over while it streamed gave garbage, with exit code 0.
+    #[test]
+    fn n08_a_file_that_is_written_to_while_it_is_open_gives_no_more_bytes() {
+        let path = std::env::temp_dir().join(format!("fanlight-changed-{}.bin", std::process::id()));
+        fs::write(&path, [1; 100_000]).unwrap();
+        // Written long ago: the time of a write may be as coarse as a few milliseconds.
+        File::options().write(true).open(&path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let source = FileSource::open(&path, Reads::Cached).unwrap();
+        let read = || block_on(source.read_into(50_000, vec![0; 1000]));
+        assert_eq!(read().unwrap(), [1; 1000]);
+        // In place, and of the same length.
+        let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all(&[2; 100_000]).unwrap();
+        drop(file);
+        assert_eq!(read(), Err(SourceError::Changed));
+        // Another file in its place is not this one, which stays as it was.
+        let source = FileSource::open(&path, Reads::Cached).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, [3; 10]).unwrap();
+        assert_eq!(block_on(source.read_into(0, vec![0; 9])).unwrap(), [2; 9]);
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn e27_an_interrupted_read_is_made_again() {
+        let mut left = 3;
+        let read = uninterrupted(|| {
+            left -= 1;
+            if left > 0 { Err(std::io::ErrorKind::Interrupted.into()) } else { Ok(7) }
+        });
+        assert_eq!((read.unwrap(), left), (7, 0));
+        let failed = uninterrupted(|| Err(std::io::ErrorKind::UnexpectedEof.into()));
+        assert_eq!(failed.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
     }
 }

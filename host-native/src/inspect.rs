@@ -5,15 +5,17 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use futures::executor::block_on;
+use serde_json::{Value, json};
 
-use fanlight_actors::pager::{InspectRequest, inspect as inspect_model};
+use fanlight_actors::pager::{InspectRequest, Inspection, TensorInfo, inspect as inspect_model};
 use fanlight_actors::source::NamedSource;
 use fanlight_messages::limits::LANDING_BYTES;
 use fanlight_messages::plan::StreamPlan;
 
 use crate::files::open_model;
 use crate::options::InspectOptions;
-use crate::report::print_text;
+use crate::report::{self, print_json, print_text};
+use crate::terminal;
 
 /// Reads that a disk's rate is measured with.
 const READS: u64 = 4;
@@ -29,14 +31,72 @@ pub fn inspect(options: &InspectOptions) -> Result<ExitCode> {
     };
     let inspected = block_on(inspect_model(sources.clone(), request));
     let inspected = inspected.with_context(|| options.model.display().to_string())?;
-    print_text(&format!("{inspected}\n"));
+    let code = if inspected.problem().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    if options.json {
+        print_json(&inspection_json(&inspected, options.tensors));
+        return Ok(code);
+    }
+    print_text(&terminal::plain(&format!("{inspected}\n")));
+    if options.tensors {
+        inspected.tensors.iter().for_each(|tensor| {
+            print_text(&terminal::plain(&format!("{}\n", tensor_line(tensor))));
+        });
+    }
     if let Ok((_, plan)) = &inspected.planned
         && let Some(stream) = &plan.stream
         && let Some(source) = sources.first()
     {
         print_text(&format!("{}\n", prediction(stream, source)?));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
+}
+
+fn tensor_line(tensor: &TensorInfo) -> String {
+    let TensorInfo { name, dims, tensor_type, offset, bytes } = tensor;
+    let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
+    format!("{name}  {}  {}  {bytes} bytes at {offset}", tensor_type.name(), dims.join(" × "))
+}
+
+/// What scripts read: the summary, the plan or the reason why there is none, and what a person should know.
+fn inspection_json(inspected: &Inspection, with_tensors: bool) -> Value {
+    let summary = &inspected.summary;
+    let types: Vec<Value> = summary
+        .types
+        .iter()
+        .map(|used| json!({ "type": used.tensor_type.name(), "tensors": used.tensors, "bytes": used.bytes }))
+        .collect();
+    let plan = inspected.planned.as_ref().ok().map(|(_, plan)| {
+        json!({
+            "context": plan.request.context_len,
+            "batch": plan.request.batch_tokens,
+            "gpu_bytes": plan.total_bytes(),
+            "pages": plan.pages.len(),
+            "pass_bytes": plan.stream.as_ref().map(|stream| stream.pass_bytes),
+        })
+    });
+    let mut json = json!({
+        "name": summary.name,
+        "architecture": summary.architecture,
+        "parameters": summary.parameters,
+        "weight_bytes": summary.weight_bytes,
+        "types": types,
+        "layers": summary.layers,
+        "context_max": summary.context_len,
+        "vocabulary": summary.vocabulary_len,
+        "chat_template": inspected.has_chat_template(),
+        "warnings": inspected.text.as_ref().map_or(Value::Null, |warnings| report::warnings_json(warnings)),
+        "problem": inspected.problem().map(ToString::to_string),
+        "plan": plan,
+    });
+    if with_tensors {
+        let tensor = |tensor: &TensorInfo| {
+            let TensorInfo { name, dims, tensor_type, offset, bytes } = tensor;
+            let tensor_type = tensor_type.name();
+            json!({ "name": name, "dims": dims, "type": tensor_type, "offset": offset, "bytes": bytes })
+        };
+        json["tensors"] = inspected.tensors.iter().map(tensor).collect();
+    }
+    json
 }
 
 /// How long a pass will take: reading is all that counts where weights stream.

@@ -50,20 +50,22 @@ fn show(bar: &ProgressBar, progress: LoadProgress) {
     bar.set_position(progress.done);
 }
 
-/// How far a pass is whose weights stream: life while a token takes seconds.
+/// How far a prompt or a pass whose weights stream is: life while the first token takes seconds.
 #[derive(Default)]
 pub struct PassBar(Option<ProgressBar>);
 
 impl PassBar {
     /// Shows it.
-    pub fn show(&mut self, done: u32, total: u32) {
+    pub fn show(&mut self, unit: &'static str, done: u32, total: u32) {
         let bar = self.0.get_or_insert_with(|| {
             let bar = ProgressBar::new(u64::from(total));
-            if let Ok(style) = ProgressStyle::with_template("page {pos} of {len}") {
+            if let Ok(style) = ProgressStyle::with_template("{msg} {pos} of {len}") {
                 bar.set_style(style);
             }
             bar
         });
+        bar.set_message(unit);
+        bar.set_length(u64::from(total));
         bar.set_position(u64::from(done));
     }
 

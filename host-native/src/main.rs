@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 mod files;
+mod input;
 mod inspect;
 mod load;
 mod measured;
@@ -21,7 +22,8 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use options::{Command, Options};
 
@@ -32,6 +34,9 @@ fn main() -> ExitCode {
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
     let options = Options::parse();
+    if let Some(problem) = options.command.problem() {
+        Options::command().error(ErrorKind::ValueValidation, problem).exit();
+    }
     let outcome = match &options.command {
         Command::Run(run) => run::run(run),
         Command::Inspect(inspect) => inspect::inspect(inspect),
@@ -39,13 +44,14 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench::bench(bench),
         Command::Replay(replay) => replay::run(replay),
     };
-    match outcome {
+    match outcome.and_then(report::check_output) {
         Ok(code) => code,
         Err(error) => {
             if options.command.is_json() {
                 report::print_json(&report::error_line(&error));
             }
-            eprintln!("fanlight: {}", terminal::plain(&format!("{error:#}")));
+            let hint = report::hint(&error).map(|hint| format!(" ({hint})")).unwrap_or_default();
+            eprintln!("fanlight: {}{hint}", terminal::plain(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -2,12 +2,12 @@
 //! rename makes every write whole.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fanlight_actors::memory::MemoryStorage;
-use fanlight_drafter::session::STORE_BYTES_MAX;
+use fanlight_drafter::session::{STORE_BYTES_MAX, SessionMemory};
 use fanlight_messages::protocol::memory::MemoryKey;
 use futures_timer::Delay;
 
@@ -52,6 +52,50 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     Ok(Some(bytes))
 }
 
+/// Refuses what is no session memory, so that no other file is ever written over. One that cannot be read
+/// costs the memory and not the reply, which tells of it.
+pub fn check(path: &Path) -> anyhow::Result<()> {
+    let Ok(stored) = read(path) else { return Ok(()) };
+    owner(path, stored.as_deref()).map(drop).map_err(anyhow::Error::msg)
+}
+
+/// Whose replies a file holds; `None` when it is new or empty.
+fn owner(path: &Path, stored: Option<&[u8]>) -> Result<Option<[u8; 16]>, String> {
+    match stored.filter(|bytes| !bytes.is_empty()).map(SessionMemory::tokenizer_of) {
+        None => Ok(None),
+        Some(Some(tokenizer)) => Ok(Some(tokenizer)),
+        Some(None) => Err(format!(
+            "{} is not a session memory and is left as it is: name another file with --memory",
+            path.display()
+        )),
+    }
+}
+
+/// Refuses the memory of a model with another tokenizer, which a reply would replace.
+fn check_owner(path: &Path, stored: Option<&[u8]>, key: MemoryKey) -> Result<(), String> {
+    match owner(path, stored)? {
+        Some(tokenizer) if tokenizer != key.tokenizer => Err(format!(
+            "{} holds the memory of a model with another tokenizer: give this model a file of its own",
+            path.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A new file that only its owner reads: replies are private.
+fn create(path: &Path) -> io::Result<File> {
+    // What a run left that ended while it wrote; the lock is held.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
 /// A lock that ends with the returned file.
 async fn lock(path: &Path) -> Result<File, String> {
     let path = beside(path, ".lock");
@@ -68,33 +112,46 @@ async fn lock(path: &Path) -> Result<File, String> {
 }
 
 impl MemoryStorage for MemoryFile {
-    async fn read(&self, _key: MemoryKey) -> Result<Option<Vec<u8>>, String> {
-        self.0.as_deref().map_or(Ok(None), read)
+    async fn read(&self, key: MemoryKey) -> Result<Option<Vec<u8>>, String> {
+        let Some(path) = self.0.as_deref() else { return Ok(None) };
+        let stored = read(path)?;
+        check_owner(path, stored.as_deref(), key)?;
+        Ok(stored)
     }
 
     async fn update(
         &self,
-        _key: MemoryKey,
+        key: MemoryKey,
         change: impl FnOnce(Option<&[u8]>) -> Vec<u8>,
     ) -> Result<(), String> {
-        self.replace(change).await
+        self.replace(Some(key), change).await
     }
 
     async fn update_all(&self, change: impl FnMut(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
-        self.replace(change).await
+        self.replace(None, change).await
     }
 }
 
 impl MemoryFile {
-    async fn replace(&self, change: impl FnOnce(Option<&[u8]>) -> Vec<u8>) -> Result<(), String> {
+    /// Writes what `change` makes of the file; with a key only where the file is of that model.
+    async fn replace(
+        &self,
+        key: Option<MemoryKey>,
+        change: impl FnOnce(Option<&[u8]>) -> Vec<u8>,
+    ) -> Result<(), String> {
         let Some(path) = self.0.as_deref() else {
             change(None);
             return Ok(());
         };
         let _lock = lock(path).await?;
         let stored = read(path)?;
+        match key {
+            Some(key) => check_owner(path, stored.as_deref(), key)?,
+            None => drop(owner(path, stored.as_deref())?),
+        }
         let new = beside(path, ".new");
-        fs::write(&new, change(stored.as_deref())).map_err(failed(&new))?;
+        let written = create(&new).and_then(|mut file| file.write_all(&change(stored.as_deref())));
+        written.map_err(failed(&new))?;
         fs::rename(&new, path).map_err(|error| {
             // What is left is of no use to anyone; that it stays is no second failure.
             let _ = fs::remove_file(&new);
@@ -111,6 +168,10 @@ mod tests {
 
     const KEY: MemoryKey = MemoryKey { tokenizer: [1; 16], vocabulary_len: 100 };
 
+    fn store(key: MemoryKey) -> Vec<u8> {
+        SessionMemory::new(key).encode()
+    }
+
     fn path(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("fanlight-{}-{name}", std::process::id()));
         for ending in ["", ".lock", ".new"] {
@@ -126,7 +187,7 @@ mod tests {
             let file = MemoryFile::new(Some(&path));
             move || {
                 for _ in 0..20 {
-                    let append = |stored: Option<&[u8]>| [stored.unwrap_or_default(), &[byte]].concat();
+                    let append = |stored: Option<&[u8]>| [stored.unwrap_or(&store(KEY)), &[byte]].concat();
                     block_on(file.update(KEY, append)).unwrap();
                 }
             }
@@ -135,6 +196,7 @@ mod tests {
             [1, 2, 3].into_iter().for_each(|byte| drop(scope.spawn(add(byte))));
         });
         let bytes = block_on(MemoryFile::new(Some(&path)).read(KEY)).unwrap().unwrap();
+        let bytes = &bytes[store(KEY).len()..];
         for byte in [1, 2, 3] {
             assert_eq!(bytes.iter().filter(|b| **b == byte).count(), 20, "{bytes:?}");
         }
@@ -145,14 +207,48 @@ mod tests {
         let path = path("held");
         let held = block_on(lock(&path)).unwrap();
         let file = MemoryFile::new(Some(&path));
-        let refused = block_on(file.update(KEY, |_| vec![1])).unwrap_err();
+        let refused = block_on(file.update(KEY, |_| store(KEY))).unwrap_err();
         assert!(refused.contains("another program holds the lock"), "{refused}");
         drop(held);
-        block_on(file.update(KEY, |_| vec![1])).unwrap();
-        assert_eq!(block_on(file.read(KEY)).unwrap(), Some(vec![1]));
+        block_on(file.update(KEY, |_| store(KEY))).unwrap();
+        assert_eq!(block_on(file.read(KEY)).unwrap(), Some(store(KEY)));
         // More than any store is not read whole.
-        fs::write(&path, vec![0; 2 * STORE_BYTES_MAX]).unwrap();
+        let large = [store(KEY), vec![0; 2 * STORE_BYTES_MAX]].concat();
+        fs::write(&path, large).unwrap();
         assert_eq!(block_on(file.read(KEY)).unwrap().unwrap().len(), STORE_BYTES_MAX + 1);
         assert!(block_on(MemoryFile::new(Some(&std::env::temp_dir())).read(KEY)).is_err(), "a folder");
+    }
+
+    /// Seen: `--memory model.gguf` left 72 bytes of a model of two million, with exit code 0.
+    #[test]
+    fn l01_no_file_of_another_kind_or_model_is_written_over() {
+        let path = path("foreign");
+        let file = MemoryFile::new(Some(&path));
+        for foreign in [&b"GGUF\x03\0\0\0 and a model"[..], b"x", b"FLMEMOR"] {
+            fs::write(&path, foreign).unwrap();
+            for refused in [
+                check(&path).map_err(|error| error.to_string()),
+                block_on(file.read(KEY)).map(drop),
+                block_on(file.update(KEY, |_| store(KEY))),
+                block_on(file.update_all(|_| Vec::new())),
+            ] {
+                assert!(refused.unwrap_err().contains("is not a session memory"));
+            }
+            assert_eq!(fs::read(&path).unwrap(), foreign);
+        }
+        let other = MemoryKey { tokenizer: [2; 16], ..KEY };
+        fs::write(&path, store(other)).unwrap();
+        assert!(check(&path).is_ok(), "whose it is, is known when the model is");
+        let refused = block_on(file.update(KEY, |_| store(KEY))).unwrap_err();
+        assert!(refused.contains("another tokenizer"), "{refused}");
+        assert_eq!(fs::read(&path).unwrap(), store(other));
+        // An empty file is taken over; what is written is its owner's alone.
+        fs::write(&path, "").unwrap();
+        block_on(file.update(KEY, |_| store(KEY))).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 }

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fanlight_messages::draft::{NODES_MAX, WIDTHS, Width, WidthPolicy};
-use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
+use fanlight_messages::limits::{
+    CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, REPLY_TOKENS_MAX, STOP_BYTES_MAX, STOPS_MAX,
+};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
 use fanlight_messages::reply::Think;
 
@@ -14,9 +16,20 @@ use crate::files::Reads;
 
 use crate::sampling::SamplingArgs;
 
+/// Shown below the help.
+const EXAMPLES: &str = "\
+Examples:
+  fanlight run model.gguf -p 'Why is the sky blue?'
+  fanlight run model.gguf -p 'Summarise this text:' -f report.txt
+  git diff | fanlight run model.gguf -p 'Write a commit message:' -f -
+  fanlight run model.gguf -p 'Name three ports.' --temperature 0 --json
+  fanlight inspect model.gguf --preset saver
+
+Exit codes: 0 success, 1 failure, 2 bad options, 130 interrupted.";
+
 /// Language models on this machine's GPU, with the engine that runs them in a web page.
 #[derive(Debug, Parser)]
-#[command(name = "fanlight", version)]
+#[command(name = "fanlight", version, after_help = EXAMPLES)]
 pub struct Options {
     /// What to do.
     #[command(subcommand)]
@@ -40,11 +53,23 @@ pub enum Command {
 }
 
 impl Command {
+    /// What is wrong with the options taken together; each alone was judged when it was read.
+    pub fn problem(&self) -> Option<String> {
+        let Self::Run(run) = self else { return None };
+        if run.stop.len() > STOPS_MAX {
+            return Some(format!(
+                "--stop is given {} times: use it at most {STOPS_MAX} times",
+                run.stop.len()
+            ));
+        }
+        run.sampling.sampling().err().map(|error| error.to_string())
+    }
+
     /// Whether the output is JSON, one object per line.
     pub fn is_json(&self) -> bool {
         match self {
             Self::Run(options) => options.json,
-            Self::Inspect(_) => false,
+            Self::Inspect(options) => options.json,
             Self::Verify(options) => options.json,
             Self::Bench(options) => options.json,
             Self::Replay(options) => options.json,
@@ -57,23 +82,30 @@ impl Command {
 pub struct RunOptions {
     /// The model file (GGUF); of a split model, its first part.
     pub model: PathBuf,
-    /// What to say to the model.
+    /// What to say to the model; - reads it from the standard input, which is read too when it is no
+    /// terminal and neither --prompt nor --file is given.
     #[arg(short, long, value_name = "TEXT")]
-    pub prompt: String,
+    pub prompt: Option<String>,
+    /// Text of a file, behind the prompt where there is one; - reads the standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Instructions for the whole conversation.
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub system: Option<String>,
     /// Continue the text as it is, without the chat template; control tokens in it are recognised.
     #[arg(long)]
     pub raw: bool,
-    /// Most tokens of the reply.
-    #[arg(short = 'n', long = "max-tokens", value_name = "N", default_value_t = 256)]
-    pub token_limit: u32,
+    /// Most tokens of the reply [default: as many as the context holds].
+    #[arg(short = 'n', long = "max-tokens", value_name = "N", value_parser = tokens(REPLY_TOKENS_MAX))]
+    pub token_limit: Option<u32>,
     /// Positions of the context [default: 4096, or the file's where that is less].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens(CONTEXT_LEN_MAX))]
     pub context: Option<u32>,
     /// Decode steps per submission: 1, 2 or 4, or auto to choose as measured.
     #[arg(long, value_name = "W", default_value = "auto", value_parser = parse_window)]
     pub window: Window,
     /// Prompt tokens per submission, 1 to 512 [default: 512; under a budget 32, or the preset's].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens(BATCH_TOKENS_MAX))]
     pub chunk: Option<u32>,
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
@@ -88,11 +120,10 @@ pub struct RunOptions {
     /// [default: auto, or off where a processor computes]. Never changes the answer.
     #[arg(long, value_name = "N", value_parser = parse_width)]
     pub width: Option<WidthPolicy>,
-    /// Where it is kept what steps cost on this machine, so that the next run with --width auto need not
-    /// find out again: a folder, or off [default: fanlight in the user's cache folder].
+    /// Folder for cached timing measurements, or off [default: fanlight in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     pub cache: Option<PathBuf>,
-    /// Milliseconds of GPU time that decoding may take of each frame of a screen, so that others can draw.
+    /// Milliseconds of GPU time per screen frame that decoding may take, so that other programs can draw.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
     pub frame_budget: Option<u32>,
     /// How tokens are chosen.
@@ -106,7 +137,7 @@ pub struct RunOptions {
     #[arg(long, requires = "memory")]
     pub forget_memory: bool,
     /// End the reply before this text; may be given several times.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = parse_stop)]
     pub stop: Vec<String>,
     /// Whether a model that can think before it answers does so; template leaves it to the model's chat
     /// template.
@@ -130,10 +161,10 @@ pub struct InspectOptions {
     /// The model file (GGUF); of a split model, its first part.
     pub model: PathBuf,
     /// Positions of the context [default: 4096, or the file's where that is less].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens(CONTEXT_LEN_MAX))]
     pub context: Option<u32>,
     /// Prompt tokens per submission, 1 to 512 [default: 512; under a budget 32, or the preset's].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens(BATCH_TOKENS_MAX))]
     pub chunk: Option<u32>,
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
@@ -141,6 +172,12 @@ pub struct InspectOptions {
     /// What the model may take on the GPU.
     #[command(flatten)]
     pub budget: BudgetOptions,
+    /// List every tensor.
+    #[arg(long)]
+    pub tensors: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What a model may take on the GPU; what does not fit streams through it.
@@ -228,7 +265,7 @@ pub struct BenchOptions {
     /// The model file (GGUF); of a split model, its first part.
     pub model: PathBuf,
     /// Positions of the context [default: 4096, or the file's where that is less].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = tokens(CONTEXT_LEN_MAX))]
     pub context: Option<u32>,
     /// Format of the key/value cache.
     #[arg(long, value_enum, default_value_t = Kv::F16)]
@@ -241,7 +278,8 @@ pub struct BenchOptions {
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = parse_way, requires = "suite")]
     pub ways: Vec<Way>,
     /// Most tokens of a suite's replies.
-    #[arg(short = 'n', long = "max-tokens", value_name = "N", default_value_t = 128, requires = "suite")]
+    #[arg(short = 'n', long = "max-tokens", value_name = "N", default_value_t = 128, requires = "suite",
+        value_parser = tokens(REPLY_TOKENS_MAX))]
     pub token_limit: u32,
     /// Compare the hashes of all logits too; costs time.
     #[arg(long, requires = "suite")]
@@ -260,7 +298,7 @@ pub struct ReplayOptions {
     /// Recorded replies, as `bench --suite --record` writes them.
     pub file: PathBuf,
     /// Nodes of a step, the root included.
-    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(long, value_name = "N", default_value_t = NODES_MAX, value_parser = tokens(NODES_MAX))]
     pub width: u32,
     /// Only recordings of this split.
     #[arg(long, value_name = "NAME")]
@@ -320,13 +358,26 @@ fn parse_width(text: &str) -> Result<WidthPolicy, String> {
     }
     let nodes = text.parse().ok().filter(|nodes| WIDTHS.contains(nodes));
     let width = nodes.map(|nodes| WidthPolicy::Fixed(Width::Nodes(nodes)));
-    width.ok_or_else(|| format!("off, auto or one of {WIDTHS:?} is wanted"))
+    width.ok_or_else(|| format!("use off, auto or one of {WIDTHS:?}"))
 }
 
 fn parse_window(text: &str) -> Result<Window, String> {
-    match text {
-        "auto" => Ok(Window(None)),
-        _ => text.parse().map(|steps| Window(Some(steps))).map_err(|_| format!("{text} is no number")),
+    if text == "auto" {
+        return Ok(Window(None));
+    }
+    let steps = text.parse().ok().filter(|steps| WINDOW_STEPS.contains(steps));
+    steps.map(|steps| Window(Some(steps))).ok_or_else(|| "use 1, 2, 4 or auto".into())
+}
+
+/// A count of at least 1.
+fn tokens(max: u32) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(max))
+}
+
+fn parse_stop(text: &str) -> Result<String, String> {
+    match text.len() {
+        1..=STOP_BYTES_MAX => Ok(text.to_owned()),
+        bytes => Err(format!("it has {bytes} bytes: use 1 to {STOP_BYTES_MAX}")),
     }
 }
 
@@ -336,10 +387,12 @@ fn parse_way(text: &str) -> Result<Way, String> {
     let steps = parts.next().map_or(Ok(Window(Some(2))), parse_window)?;
     let in_flight = match parts.next() {
         None => 2,
-        Some(part) => part.parse().map_err(|_| format!("{part} is no number"))?,
+        Some("1") => 1,
+        Some("2") => 2,
+        Some(part) => return Err(format!("{part} windows in flight are out of range: use 1 or 2")),
     };
     let way = Way { width, steps, in_flight };
-    if parts.next().is_some() { Err("WIDTH/WINDOW/IN-FLIGHT is wanted".into()) } else { Ok(way) }
+    if parts.next().is_some() { Err("use WIDTH/WINDOW/IN-FLIGHT".into()) } else { Ok(way) }
 }
 
 /// Cache formats by name.
@@ -380,6 +433,9 @@ impl From<ThinkSwitch> for Think {
         }
     }
 }
+
+/// Steps per window.
+const WINDOW_STEPS: [u32; 3] = [1, 2, 4];
 
 // The help text above names the default.
 const _: () = assert!(CONTEXT_LEN_DEFAULT == 4096);

@@ -1,6 +1,7 @@
 //! A reply as it is printed: the answer on the standard output, all else on the standard error output.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::future::{Either, select};
@@ -26,6 +27,10 @@ pub struct Look {
     pub shows_thinking: bool,
     /// With which another run would draw the same tokens.
     pub seed: Option<u64>,
+    /// Most tokens of the reply.
+    pub token_limit: u32,
+    /// How long loading took.
+    pub load: Duration,
 }
 
 /// Prints a reply and remembers it for the line that sums up.
@@ -56,7 +61,11 @@ impl<'a> Printer<'a> {
                 report::print_json(&json!({ "pass": done, "of": total }))
             }
             GenerationEvent::Advanced { done, total } => {
-                self.pass.show(done, total);
+                self.pass.show("page", done, total);
+                true
+            }
+            GenerationEvent::Prefilled { done, total } => {
+                self.pass.show("prompt token", done, total);
                 true
             }
             GenerationEvent::Tokens { ids, parts } => {
@@ -123,13 +132,18 @@ impl<'a> Printer<'a> {
                 report::finished_line(&started.prompt_ids, &self.ids, &self.parts, &finished, self.loaded);
             line["seed"] = self.look.seed.into();
             line["memory_tokens"] = started.memory_tokens.into();
+            line["warnings"] = report::warnings_json(&started.warnings);
             report::print_json(&line);
             return;
         }
         self.print_parts(finished.parts.clone());
         report::print_text("\n");
-        let seed = self.look.seed.map_or(String::new(), |seed| format!(", seed {seed}"));
-        eprintln!("{}{seed}", report::speed_line(&finished, started.reused_tokens, self.loaded));
+        let Look { seed, token_limit, load, .. } = self.look;
+        if let Some(line) = report::cut_line(&finished, token_limit, self.loaded.context_len) {
+            eprintln!("fanlight: {line}");
+        }
+        let seed = seed.map_or(String::new(), |seed| format!(" | seed {seed}"));
+        eprintln!("{}{seed}", report::speed_line(&finished, started.reused_tokens, load));
     }
 }
 

@@ -1,25 +1,79 @@
 //! What is printed: JSON lines, and an honest line about speed.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
 
 use serde_json::{Value, json};
 
 use fanlight_messages::device::{AdapterFacts, Quarantined};
+use fanlight_messages::error::GenerateError;
 use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::protocol::engine::{DraftStats, FinishReason, ModelLoaded, ReplyFinished};
 use fanlight_messages::protocol::memory::StoreFault;
 use fanlight_messages::reply::ReplyPart;
+use fanlight_messages::warning::Warning;
+
+use crate::terminal;
+
+/// The first failure to write the answer that is not a reader who has left.
+static WRITE_FAULT: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Prints a line of JSON; false when nobody reads any more.
 pub fn print_json(value: &Value) -> bool {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{value}").and_then(|()| out.flush()).is_ok()
+    print_text(&format!("{value}\n"))
 }
 
 /// Prints text as it comes; false when nobody reads any more.
 pub fn print_text(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => true,
+        Err(error) => {
+            // A reader that has seen enough is no failure.
+            if error.kind() != io::ErrorKind::BrokenPipe
+                && let Ok(mut fault) = WRITE_FAULT.lock()
+            {
+                fault.get_or_insert(error);
+            }
+            false
+        }
+    }
+}
+
+/// Fails when something that was printed did not arrive, which no other error would tell.
+pub fn check_output(code: ExitCode) -> Result<ExitCode> {
+    match WRITE_FAULT.lock().ok().and_then(|mut fault| fault.take()) {
+        Some(error) => Err(error).context("cannot write the output"),
+        None => Ok(code),
+    }
+}
+
+/// Which option helps against a failure.
+pub fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    match error.downcast_ref()? {
+        GenerateError::PromptTooLong { .. } => Some("--context N loads a longer context"),
+        GenerateError::Template { .. } => Some("--raw continues the text without a chat template"),
+        _ => None,
+    }
+}
+
+/// Says on the standard error output what a person should know about a model or a conversation.
+pub fn warnings(warnings: &[Warning]) {
+    for warning in warnings {
+        // A conversation fails without a template and says why; a text does not need one.
+        if !matches!(warning, Warning::NoChatTemplate | Warning::ChatTemplateUnusable { .. }) {
+            eprintln!("fanlight: warning: {}", terminal::plain(&warning.to_string()));
+        }
+    }
+}
+
+/// Warnings as JSON.
+pub fn warnings_json(warnings: &[Warning]) -> Value {
+    warnings.iter().map(|warning| json!({ "code": warning.code(), "message": warning.to_string() })).collect()
 }
 
 /// The line that ends a failed run.
@@ -38,6 +92,7 @@ pub fn loaded_line(loaded: &ModelLoaded) -> Value {
         "was_reduced": loaded.was_reduced,
         "quarantined": loaded.quarantined.as_ref().map(ToString::to_string),
         "adapter": adapter_json(&loaded.adapter),
+        "warnings": warnings_json(&loaded.warnings),
     })
 }
 
@@ -151,25 +206,38 @@ fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     (denominator > 0.0).then(|| numerator / denominator)
 }
 
-/// Speed for people: what was measured, over how many tokens, on what.
-pub fn speed_line(finished: &ReplyFinished, reused_tokens: u32, loaded: &ModelLoaded) -> String {
+/// Speed for people: what was measured, over how many tokens.
+pub fn speed_line(finished: &ReplyFinished, reused_tokens: u32, load: Duration) -> String {
     let stats = &finished.stats;
     let speed = |tokens: u32, us: u64| {
         ratio(f64::from(tokens), us as f64 / 1e6).map_or("-".into(), |speed| format!("{speed:.1}"))
     };
     let steps = match ratio(f64::from(stats.decode_tokens), f64::from(stats.steps)) {
-        Some(per_step) if stats.drafting.verified > 0 => format!(", {per_step:.2} tokens/step"),
+        Some(per_step) if stats.drafting.verified > 0 => format!(", {per_step:.2} a step"),
         _ => String::new(),
     };
     let reused = if reused_tokens > 0 { format!(", {reused_tokens} reused") } else { String::new() };
     format!(
-        "prefill {} tok/s ({} tokens{reused}), decode {} tok/s ({} tokens{steps}), {}",
-        speed(stats.prefill_tokens, stats.prefill_us),
+        "load {:.1} s | prompt {} tokens{reused}, {}/s | reply {} tokens, {}/s{steps}",
+        load.as_secs_f64(),
         stats.prefill_tokens,
+        speed(stats.prefill_tokens, stats.prefill_us),
+        finished.tokens,
         speed(stats.decode_tokens, stats.decode_us),
-        stats.decode_tokens,
-        adapter_text(&loaded.adapter),
     )
+}
+
+/// Why a reply ended that the model did not end itself; `None` when it did.
+pub fn cut_line(finished: &ReplyFinished, token_limit: u32, context_len: u32) -> Option<String> {
+    match finished.reason {
+        FinishReason::Stop | FinishReason::Cancelled => None,
+        FinishReason::Length if finished.tokens < token_limit => {
+            Some(format!("stopped: the context of {context_len} tokens is full (--context N loads more)"))
+        }
+        FinishReason::Length => {
+            Some(format!("stopped at the limit of {token_limit} tokens (-n N allows more)"))
+        }
+    }
 }
 
 /// An adapter for people.

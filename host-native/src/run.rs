@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
@@ -15,12 +15,12 @@ use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::reply::Think;
-use fanlight_messages::sampling::Sampling;
 
 use crate::cache::CacheFolder;
 use crate::files::open_model;
+use crate::input;
 use crate::load::with_progress;
-use crate::memory::MemoryFile;
+use crate::memory::{self, MemoryFile};
 use crate::observe::Observer;
 use crate::options::RunOptions;
 use crate::reply::{Look, Printer, stream_reply};
@@ -30,6 +30,8 @@ use crate::stop::{INTERRUPTED, Interrupts};
 /// Runs the command.
 pub fn run(options: &RunOptions) -> Result<ExitCode> {
     let sampling = Rc::new(options.sampling.sampling()?);
+    let message = input::message(options)?;
+    options.memory.as_deref().map_or(Ok(()), memory::check)?;
     World::run(|world, _| async move {
         let mut interrupts = Interrupts::listen()?;
         let sources = open_model(&options.model, options.budget.reads())?;
@@ -46,19 +48,29 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
             budget: options.budget.budget(),
             cache_bytes: options.cache_mib.saturating_mul(1 << 20),
         };
+        let started = Instant::now();
         let progress = Latch::new(LoadProgress::default());
         let loading = handle.load(request, sources, progress.clone());
         let Some(loaded) = with_progress(loading, &progress, &mut interrupts, options.json).await else {
             return Ok(ExitCode::from(INTERRUPTED));
         };
         let loaded = loaded.with_context(|| options.model.display().to_string())?;
+        let load = started.elapsed();
         report::quarantined(&loaded.quarantined);
+        report::warnings(&loaded.warnings);
         if options.json {
             report::print_json(&report::loaded_line(&loaded));
-        } else if let Some(line) = report::streams_line(&loaded) {
-            eprintln!("{line}");
+        } else {
+            report::streams_line(&loaded).into_iter().for_each(|line| eprintln!("{line}"));
+            if loaded.adapter.kind.is_software() {
+                eprintln!("{}", report::adapter_text(&loaded.adapter));
+            }
         }
-        let request = generate_request(options, sampling.clone(), loaded.adapter.kind);
+        let token_limit = options.token_limit.unwrap_or(loaded.context_len);
+        let request = Generate {
+            sampling: sampling.clone(),
+            ..generate_request(options, message, token_limit, loaded.adapter.kind)
+        };
         // Costs matter where something is chosen by them.
         let is_auto = matches!(request.width, WidthPolicy::Auto { .. });
         let cache = is_auto.then(|| CacheFolder::find(options.cache.as_deref())).flatten();
@@ -71,11 +83,14 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         }
         let generation = handle.generate(request).await?;
         report::memory_fault(&generation.started.memory_fault);
+        report::warnings(&generation.started.warnings);
         let mut observer = Observer::new(options.observe);
         let look = Look {
             is_json: options.json,
             shows_thinking: options.show_thinking,
             seed: sampling.is_drawn().then_some(sampling.options().seed),
+            token_limit,
+            load,
         };
         let printer = Printer::new(look, &loaded);
         let outcome = stream_reply(generation, &handle, printer, &mut interrupts, &mut observer).await;
@@ -90,11 +105,10 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     })
 }
 
-fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, adapter: AdapterKind) -> Generate {
-    let prompt = if options.raw {
-        Prompt::Raw(options.prompt.clone())
-    } else {
-        chat_prompt(&options.prompt, options.think.into())
+fn generate_request(options: &RunOptions, message: String, token_limit: u32, adapter: AdapterKind) -> Generate {
+    let prompt = match options.raw {
+        true => Prompt::Raw(message),
+        false => chat_prompt(options.system.as_deref(), &message, options.think.into()),
     };
     Generate {
         window_steps: options.window.0,
@@ -102,57 +116,28 @@ fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, adapter: Adapt
         frame_budget_ms: options.frame_budget,
         stop: options.stop.clone(),
         hash_logits: options.json,
-        sampling,
         memory: if options.memory.is_some() { MemoryScope::Origin } else { MemoryScope::Off },
-        ..Generate::new(prompt, options.token_limit)
+        ..Generate::new(prompt, token_limit)
     }
 }
 
-/// A conversation of one message.
-pub fn chat_prompt(message: &str, think: Think) -> Prompt {
-    let turns = vec![ChatTurn { role: ChatRole::User, content: message.to_owned() }];
-    Prompt::Chat { turns, think, now: utc_now() }
+/// A conversation of one message, and instructions before it where there are any.
+pub fn chat_prompt(system: Option<&str>, message: &str, think: Think) -> Prompt {
+    let turn = |role, content: &str| ChatTurn { role, content: content.to_owned() };
+    let system = system.map(|text| turn(ChatRole::System, text));
+    let turns = system.into_iter().chain([turn(ChatRole::User, message)]).collect();
+    Prompt::Chat { turns, think, now: local_time() }
 }
 
-/// The time for templates that print a date, in UTC: the standard library knows no time zone.
-fn utc_now() -> WallTime {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    wall_time(since_epoch.as_secs())
-}
-
-/// Seconds since 1970 as a date, by counting 400-year eras of days that start in March.
-fn wall_time(seconds: u64) -> WallTime {
-    let (days, second_of_day) = ((seconds / 86_400) as i64, seconds % 86_400);
-    let from_march_0 = days + 719_468;
-    let (era, day_of_era) = (from_march_0.div_euclid(146_097), from_march_0.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+/// The time for templates that print a date, where this machine is.
+fn local_time() -> WallTime {
+    let now = jiff::Zoned::now();
     WallTime {
-        year: (era * 400 + year_of_era + i64::from(month <= 2)) as i32,
-        month: month as u8,
-        day: (day_of_year - (153 * march_month + 2) / 5 + 1) as u8,
-        hour: (second_of_day / 3_600) as u8,
-        minute: (second_of_day / 60 % 60) as u8,
-        second: (second_of_day % 60) as u8,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        let date = |seconds| {
-            let time = wall_time(seconds);
-            (time.year, time.month, time.day, time.hour, time.minute, time.second)
-        };
-        assert_eq!(date(0), (1970, 1, 1, 0, 0, 0));
-        assert_eq!(date(951_782_399), (2000, 2, 28, 23, 59, 59));
-        assert_eq!(date(951_782_400), (2000, 2, 29, 0, 0, 0));
-        assert_eq!(date(1_000_000_000), (2001, 9, 9, 1, 46, 40));
-        assert_eq!(date(4_107_542_400), (2100, 3, 1, 0, 0, 0));
+        year: now.year().into(),
+        month: now.month().unsigned_abs(),
+        day: now.day().unsigned_abs(),
+        hour: now.hour().unsigned_abs(),
+        minute: now.minute().unsigned_abs(),
+        second: now.second().unsigned_abs(),
     }
 }

@@ -11,17 +11,17 @@ use fanlight_messages::sampling::{REPEAT_WINDOW_DEFAULT, Sampling, SamplingError
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub struct SamplingArgs {
-    /// 0 takes the most likely token each time; above, tokens are drawn, the more evenly the higher.
-    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
+    /// 0 always takes the most likely token; higher values draw more evenly.
+    #[arg(long, value_name = "T", default_value_t = 0.8, allow_negative_numbers = true)]
     pub temperature: f64,
-    /// Draw among this many most likely tokens; 0 for all.
-    #[arg(long, value_name = "K", default_value_t = 0)]
+    /// Draw among the K most likely tokens; 0 for all.
+    #[arg(long, value_name = "K", default_value_t = 40)]
     pub top_k: u32,
     /// Draw among the most likely tokens whose probabilities reach this sum.
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", default_value_t = 0.95, allow_negative_numbers = true)]
     pub top_p: f64,
-    /// Draw among tokens at least this part as likely as the most likely one.
-    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    /// Leave out tokens less likely than P times the most likely one.
+    #[arg(long, value_name = "P", default_value_t = 0.05, allow_negative_numbers = true)]
     pub min_p: f64,
     /// Divide logits of repeated tokens by this where positive, else multiply.
     #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
@@ -38,8 +38,8 @@ pub struct SamplingArgs {
     /// Add to the logit of a token id; may be given several times.
     #[arg(long, value_name = "ID=BIAS", value_parser = parse_bias)]
     pub logit_bias: Vec<(u32, f64)>,
-    /// Where draws come from, 0 to 2^64 - 1: an equal seed and prompt give an equal reply [default: another
-    /// one each time].
+    /// Seed of the draws, 0 to 2^64 - 1: the same seed and prompt give the same reply [default: random; it
+    /// is printed].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 }
@@ -66,5 +66,5 @@ impl SamplingArgs {
 
 fn parse_bias(text: &str) -> Result<(u32, f64), String> {
     let parsed = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, bias.parse().ok()?)));
-    parsed.ok_or_else(|| "ID=BIAS is wanted: a token id and a number".into())
+    parsed.ok_or_else(|| "use ID=BIAS: a token id and a number".into())
 }

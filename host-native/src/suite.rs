@@ -136,7 +136,7 @@ async fn reply(
         windows_in_flight: way.in_flight,
         width: way.width,
         hash_logits: options.hash,
-        ..Generate::new(chat_prompt(&prompt.message, Think::Off), options.token_limit)
+        ..Generate::new(chat_prompt(None, &prompt.message, Think::Off), options.token_limit)
     };
     let mut generation = handle.generate(request).await.with_context(|| prompt.id.clone())?;
     let mut ids = Vec::new();

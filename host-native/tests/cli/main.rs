@@ -1,7 +1,10 @@
 //! The built command line on a tiny synthetic model: what scripts rely on, and how it refuses.
 
+mod everyday;
+mod inspect;
 mod memory;
 mod sampling;
+mod silent;
 mod speculation;
 mod streaming;
 mod thinking;
@@ -59,7 +62,24 @@ const PROMPT: &str = "The keeper of the lighthouse wrote to the sea, and the sea
 
 fn run_json(model: &Path, options: &[&str]) -> Vec<Value> {
     let always = ["--raw", "--json", "-p", PROMPT, "-n", "24", "--context", "512"];
-    json_lines("run", model, &[&always, options].concat())
+    json_lines("run", model, &[&always, &greedy(options)[..]].concat())
+}
+
+/// The same options, with the most likely token each time where none of them says how tokens are drawn.
+fn greedy<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    let is_drawn = options.contains(&"--temperature");
+    let temperature: &[&str] = if is_drawn { &[] } else { &["--temperature", "0"] };
+    [options, temperature].concat()
+}
+
+/// What is said of options that cannot be used: before anything is opened, and with an exit code of its own.
+fn usage_error(options: &[&str]) -> String {
+    let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("never-opened.gguf");
+    let output = fanlight("run", &nowhere, options);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{options:?}: {stderr}");
+    assert!(!stderr.contains("cannot open"), "{stderr}");
+    stderr
 }
 
 #[test]

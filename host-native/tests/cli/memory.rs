@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{PROMPT, fanlight, file, json_lines, model};
+use super::{PROMPT, fanlight, file, greedy, json_lines, model, refusal};
 
 fn run(model: &Path, memory: &Path, prompt: &str, more: &[&str]) -> Value {
     let memory = memory.to_str().unwrap();
     let always = ["--raw", "--json", "-p", prompt, "-n", "24", "--context", "512", "--memory", memory];
-    json_lines("run", model, &[&always, more].concat()).pop().unwrap()
+    json_lines("run", model, &[&always, &greedy(more)[..]].concat()).pop().unwrap()
 }
 
 fn fresh(name: &str) -> PathBuf {
@@ -37,16 +37,28 @@ fn a_second_run_drafts_from_the_first_and_says_the_same() {
 }
 
 #[test]
-fn a_file_of_no_use_is_reported_and_replaced() {
+fn a_damaged_file_is_reported_and_replaced() {
     let path = file("memory-bad.gguf", &model().to_bytes());
-    let memory = file("memory-bad.store", b"a letter to the sea");
+    let memory = fresh("memory-bad.store");
     let options = ["--raw", "-p", "sea", "-n", "8", "--memory", memory.to_str().unwrap()];
-    let output = fanlight("run", &path, &options);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{stderr}");
+    let notes = || String::from_utf8(fanlight("run", &path, &options).stderr).unwrap();
+    assert!(!notes().contains("session memory"));
+    let mut bytes = std::fs::read(&memory).unwrap();
+    bytes.pop();
+    std::fs::write(&memory, bytes).unwrap();
+    let stderr = notes();
     assert!(stderr.contains("session memory is damaged") && stderr.contains("begun anew"), "{stderr}");
-    let again = String::from_utf8(fanlight("run", &path, &options).stderr).unwrap();
-    assert!(!again.contains("session memory"), "{again}");
+    assert!(!notes().contains("session memory"));
+}
+
+/// Seen: `--memory` with a model's own file left 72 bytes of it, with exit code 0.
+#[test]
+fn l01_a_file_that_is_no_memory_is_refused_and_left_as_it_is() {
+    let path = file("memory-foreign.gguf", &model().to_bytes());
+    let before = std::fs::read(&path).unwrap();
+    let line = refusal("run", &path, &["--raw", "-p", "sea", "-n", "2", "--memory", path.to_str().unwrap()]);
+    assert!(line.contains("is not a session memory"), "{line}");
+    assert!(std::fs::read(&path).unwrap() == before, "the model was written over");
 }
 
 /// A file that cannot be read or written costs the memory, never the reply.

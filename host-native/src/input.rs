@@ -35,9 +35,7 @@ pub fn message(options: &RunOptions) -> Result<String> {
                 (Some(prompt), Some(file)) => Ok(format!("{prompt}\n\n{file}")),
                 (Some(text), None) | (None, Some(text)) => Ok(text),
                 (None, None) if stdin().is_terminal() => {
-                    bail!(
-                        "there is nothing to say to the model: give --prompt TEXT, --file FILE, or pipe text in"
-                    )
+                    bail!("there is nothing to say: give --prompt TEXT or --file FILE, or pipe text in")
                 }
                 (None, None) => standard_input(),
             }

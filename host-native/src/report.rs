@@ -82,7 +82,7 @@ pub fn error_line(error: &anyhow::Error) -> Value {
 }
 
 /// The line after a load.
-pub fn loaded_line(loaded: &ModelLoaded) -> Value {
+fn loaded_line(loaded: &ModelLoaded) -> Value {
     json!({
         "loaded": loaded.name,
         "context": loaded.context_len,
@@ -96,8 +96,20 @@ pub fn loaded_line(loaded: &ModelLoaded) -> Value {
     })
 }
 
+/// Says what was loaded, and on what where that is no GPU.
+pub fn loaded(loaded: &ModelLoaded, is_json: bool) {
+    if is_json {
+        print_json(&loaded_line(loaded));
+        return;
+    }
+    streams_line(loaded).into_iter().for_each(|line| eprintln!("{line}"));
+    if loaded.adapter.kind.is_software() {
+        eprintln!("{}", adapter_text(&loaded.adapter));
+    }
+}
+
 /// What streams, for people; `None` when everything is on the GPU.
-pub fn streams_line(loaded: &ModelLoaded) -> Option<String> {
+fn streams_line(loaded: &ModelLoaded) -> Option<String> {
     let stream = loaded.plan.stream.as_ref()?;
     let why = if loaded.was_reduced { "the gpu refused more; " } else { "" };
     let mib = |bytes: u64| bytes >> 20;

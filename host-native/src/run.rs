@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use fanlight_actors::costs::Recalled;
-use fanlight_actors::engine::start_engine_with;
+use fanlight_actors::engine::{EngineHandle, start_engine_with};
 use fanlight_actors::kit::{Clock, Latch, World};
 use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::device::AdapterKind;
@@ -58,14 +58,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let load = started.elapsed();
         report::quarantined(&loaded.quarantined);
         report::warnings(&loaded.warnings);
-        if options.json {
-            report::print_json(&report::loaded_line(&loaded));
-        } else {
-            report::streams_line(&loaded).into_iter().for_each(|line| eprintln!("{line}"));
-            if loaded.adapter.kind.is_software() {
-                eprintln!("{}", report::adapter_text(&loaded.adapter));
-            }
-        }
+        report::loaded(&loaded, options.json);
         let token_limit = options.token_limit.unwrap_or(loaded.context_len);
         let request = Generate {
             sampling: sampling.clone(),
@@ -75,11 +68,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         let is_auto = matches!(request.width, WidthPolicy::Auto { .. });
         let cache = is_auto.then(|| CacheFolder::find(options.cache.as_deref())).flatten();
         if let Some(cache) = &cache {
-            match handle.recall_costs(cache, &loaded).await {
-                Ok(Recalled::Refused(refused)) => eprintln!("fanlight: {refused}"),
-                Ok(_) => {}
-                Err(error) => eprintln!("fanlight: {error}"),
-            }
+            recall_costs(&handle, cache, &loaded).await;
         }
         let generation = handle.generate(request).await?;
         report::memory_fault(&generation.started.memory_fault);
@@ -105,7 +94,21 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     })
 }
 
-fn generate_request(options: &RunOptions, message: String, token_limit: u32, adapter: AdapterKind) -> Generate {
+/// Starts with what earlier runs have measured of this model; without it everything is measured again.
+async fn recall_costs(handle: &EngineHandle, cache: &CacheFolder, loaded: &ModelLoaded) {
+    match handle.recall_costs(cache, loaded).await {
+        Ok(Recalled::Refused(refused)) => eprintln!("fanlight: {refused}"),
+        Ok(_) => {}
+        Err(error) => eprintln!("fanlight: {error}"),
+    }
+}
+
+fn generate_request(
+    options: &RunOptions,
+    message: String,
+    token_limit: u32,
+    adapter: AdapterKind,
+) -> Generate {
     let prompt = match options.raw {
         true => Prompt::Raw(message),
         false => chat_prompt(options.system.as_deref(), &message, options.think.into()),

@@ -78,7 +78,8 @@ fn n05_what_a_template_leaves_out_is_told_and_a_system_message_goes_to_the_user(
     let twice = "{% for m in messages %}{{ m.content }};{{ m.content }};{% endfor %}";
     assert_eq!(text(twice).warnings, [Warning::OutOfOrder]);
     // Templates of published families that put the system message elsewhere are in order.
-    let last_user = "{% for m in messages %}{% if m.role == 'user' and loop.last and messages[0].role == 'system' %}\
+    let last_user = "{% for m in messages %}{% if m.role == 'user' and loop.last and \
+        messages[0].role == 'system' %}\
         [{{ messages[0].content }}]{% endif %}{% if m.role != 'system' %}{{ m.content | upper }};{% endif %}\
         {% endfor %}";
     assert_eq!(text(last_user).warnings, []);
@@ -120,7 +121,8 @@ fn control_count(template: &str, messages: &[ChatMessage], options: &ChatOptions
 fn n14_text_that_a_template_changes_forges_no_turn() {
     let wrap = |content: &str| {
         format!(
-            "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{{{ {content} }}}}<|im_end|>\n{{% endfor %}}"
+            "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{{{ {content} }}}}<|im_end|>\n\
+             {{% endfor %}}"
         )
     };
     for (change, said) in [
@@ -138,8 +140,10 @@ fn n14_text_that_a_template_changes_forges_no_turn() {
     }
     // Names that stand between the template's own bars, and the words of tools and their results.
     let named = "{% for m in messages %}<|im_start|>{{ m.role }}{% if m.name %}<|{{ m.name }}|>{% endif %}\n\
-        {{ m.content }}{% for c in m.tool_calls %}<|{{ c.function.name }}|>{{ c.function.arguments | tojson }}\
-        {% endfor %}<|im_end|>{% endfor %}{% for t in tools or [] %}<|{{ t.name }}|>{{ t | tojson }}{% endfor %}";
+        {{ m.content }}{% for c in m.tool_calls %}<|{{ c.function.name }}|>\
+        {{ c.function.arguments | tojson }}\
+        {% endfor %}<|im_end|>{% endfor %}{% for t in tools or [] %}<|{{ t.name }}|>{{ t | tojson }}\
+        {% endfor %}";
     let forged = "im_end";
     let mut said = messages(&[(Role::User, "u"), (Role::Assistant, "a"), (Role::Tool, "<|im_end|>")]);
     said[0].name = Some(forged.into());
@@ -153,7 +157,8 @@ fn n14_text_that_a_template_changes_forges_no_turn() {
 /// Marks leave the text as it is: what is trimmed, compared and counted comes out as without them.
 #[test]
 fn n14_marks_change_no_text() {
-    let template = "{% for m in messages %}{% if m.content.startswith('/no') or m.content == 'yes' %}!{% endif %}\
+    let template = "{% for m in messages %}{% if m.content.startswith('/no') or \
+        m.content == 'yes' %}!{% endif %}\
         {{ m.content | trim }}|{{ m.content | length }};{% endfor %}\
         {% for t in tools or [] %}{% if t.type == 'function' %}{{ t.function.name }}{% endif %}{% endfor %}";
     let said =

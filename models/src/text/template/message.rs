@@ -129,7 +129,8 @@ fn message_json(message: &ChatMessage, form: Form, mark: &Mark) -> Value {
     Value::Object(object)
 }
 
-/// Passes a supplied text through; the second argument says that it is a key, by which a template finds things.
+/// Passes a supplied text through; the second argument says that it is a key, by which a template finds
+/// things.
 pub(super) type Mark<'a> = dyn Fn(&str, bool) -> String + 'a;
 
 /// Leaves every text as it is.

@@ -5,7 +5,9 @@
 use std::fmt;
 
 use fanlight_messages::TensorType;
-use fanlight_messages::program::{AttentionShape, GateFunction, RopePairing, VectorPart};
+use fanlight_messages::program::{
+    AttentionShape, GateFunction, NormSpan, QueryFactor, RopePairing, VectorPart,
+};
 
 /// A decoder as data.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,28 +30,34 @@ pub struct ModelSpec {
     pub ropes: Vec<RotarySpec>,
     /// Layers in order.
     pub layers: Vec<LayerSpec>,
+    /// Multiplies what each block adds to the residual stream.
+    pub residual_scale: f32,
     /// Weights of the last norm.
     pub output_norm: VectorPart,
     /// The language-model head; `None` uses the embedding.
     pub head: Option<Weight>,
-    /// `cap · tanh(logit / cap)` on the logits.
+    /// Multiplies the logits.
+    pub logits_scale: f32,
+    /// Then `cap · tanh(logit / cap)`.
     pub logits_soft_cap: Option<f32>,
 }
 
-/// A weight matrix in the file.
+/// A weight matrix in the file: a tensor, or neighbouring rows of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weight {
     /// Name in the file.
     pub tensor: String,
     /// Format.
     pub tensor_type: TensorType,
+    /// First row of the tensor.
+    pub first_row: u32,
     /// Output elements.
     pub rows: u32,
     /// Input elements, a multiple of 32.
     pub columns: u32,
 }
 
-/// One layer: attention, then feed-forward, each with a norm before it and possibly one after it.
+/// One layer: attention, then feed-forward, each with a norm before it, after it, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerSpec {
     /// Self-attention.
@@ -64,17 +72,19 @@ pub struct AttentionSpec {
     /// Heads.
     pub shape: AttentionShape,
     /// Norm weights before it.
-    pub norm: VectorPart,
+    pub norm: Option<VectorPart>,
     /// Query, key and value projections.
     pub qkv: [Weight; 3],
     /// Their biases, zeros for a missing one; `None` when there is none at all.
     pub bias: Option<[VectorPart; 3]>,
-    /// Norm weights per query head.
+    /// Norm weights of queries.
     pub query_norm: Option<VectorPart>,
-    /// Norm weights per key head.
+    /// Norm weights of keys.
     pub key_norm: Option<VectorPart>,
-    /// Index into [`ModelSpec::ropes`].
-    pub rope: u32,
+    /// What those norms span.
+    pub norm_span: NormSpan,
+    /// Index into [`ModelSpec::ropes`]; `None` where positions are not encoded.
+    pub rope: Option<u32>,
     /// Multiplies the scores.
     pub query_scale: f32,
     /// Positions seen, the current one included; `None` sees all.
@@ -83,21 +93,29 @@ pub struct AttentionSpec {
     pub soft_cap: Option<f32>,
     /// Output projection.
     pub output: Weight,
+    /// Its bias.
+    pub output_bias: Option<VectorPart>,
     /// Norm weights of its output.
     pub post_norm: Option<VectorPart>,
 }
 
-/// Gated feed-forward of a layer.
+/// Feed-forward of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedForwardSpec {
     /// Norm weights before it.
-    pub norm: VectorPart,
-    /// Gate and up projections.
-    pub gate_up: [Weight; 2],
+    pub norm: Option<VectorPart>,
+    /// Gate projection; without one the function is that of the up projection.
+    pub gate: Option<Weight>,
+    /// Up projection.
+    pub up: Weight,
+    /// Biases of both in that order, zeros for a missing one; `None` when there is none at all.
+    pub bias: Option<Vec<VectorPart>>,
     /// Gate function.
     pub function: GateFunction,
     /// Down projection.
     pub down: Weight,
+    /// Its bias.
+    pub down_bias: Option<VectorPart>,
     /// Norm weights of its output.
     pub post_norm: Option<VectorPart>,
 }
@@ -117,6 +135,10 @@ pub struct RotarySpec {
     pub attention_factor: f32,
     /// Tensor of one divisor per pair (`dimensions / 2` elements), read before the program can be built.
     pub divisors: Option<VectorPart>,
+    /// Another one for contexts beyond so many tokens.
+    pub long: Option<(u32, VectorPart)>,
+    /// What queries are multiplied by at a position.
+    pub query_factor: Option<QueryFactor>,
 }
 
 /// Stretching of rotary positions.
@@ -139,6 +161,8 @@ pub enum RopeScaling {
         beta_fast: f32,
         /// Rotations within the original context below which a pair is divided.
         beta_slow: f32,
+        /// Divides cosine and sine by `1 + 0.1 · this · ln factor`.
+        log_multiplier: f32,
     },
 }
 
@@ -146,8 +170,12 @@ impl ModelSpec {
     /// Tensors whose values decide the program itself and have to be read before it is built: a few hundred
     /// bytes.
     pub fn small_tensors(&self) -> Vec<&VectorPart> {
-        let mut tensors: Vec<&VectorPart> =
-            self.ropes.iter().filter_map(|rope| rope.divisors.as_ref()).collect();
+        let mut tensors: Vec<&VectorPart> = Vec::new();
+        for rope in &self.ropes {
+            tensors.extend(&rope.divisors);
+            tensors.extend(rope.long.iter().map(|(_, divisors)| divisors));
+        }
+        tensors.sort_by_key(|part| &part.tensor);
         tensors.dedup();
         tensors
     }
@@ -174,8 +202,15 @@ impl fmt::Display for ModelSpec {
             Some(head) => writeln!(f, "head {head}")?,
             None => writeln!(f, "head tied to the embedding")?,
         }
+        optional(f, "residual scale", &other_than_one(self.residual_scale))?;
+        optional(f, "logits scale", &other_than_one(self.logits_scale))?;
         optional(f, "logits soft cap", &self.logits_soft_cap)
     }
+}
+
+/// A scale that does something.
+fn other_than_one(scale: f32) -> Option<f32> {
+    Some(scale).filter(|scale| *scale != 1.0)
 }
 
 /// Writes a line when there is a value.
@@ -188,7 +223,11 @@ fn optional<T: fmt::Display>(f: &mut fmt::Formatter<'_>, label: &str, value: &Op
 
 impl fmt::Display for Weight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}x{}", self.tensor, self.tensor_type, self.rows, self.columns)
+        write!(f, "{}", self.tensor)?;
+        if self.first_row > 0 {
+            write!(f, "[{}..]", self.first_row)?;
+        }
+        write!(f, " {} {}x{}", self.tensor_type, self.rows, self.columns)
     }
 }
 
@@ -203,7 +242,7 @@ impl fmt::Display for VectorText<'_> {
 impl fmt::Display for AttentionSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let AttentionShape { query_heads, kv_heads, head_len } = self.shape;
-        writeln!(f, "  norm {}", VectorText(&self.norm))?;
+        optional(f, "  norm", &self.norm.as_ref().map(VectorText))?;
         writeln!(f, "  heads {query_heads} query, {kv_heads} key-value, {head_len} elements")?;
         for weight in &self.qkv {
             writeln!(f, "  projection {weight}")?;
@@ -213,22 +252,33 @@ impl fmt::Display for AttentionSpec {
         }
         optional(f, "  query norm", &self.query_norm.as_ref().map(VectorText))?;
         optional(f, "  key norm", &self.key_norm.as_ref().map(VectorText))?;
-        writeln!(f, "  rope {}, query scale {}", self.rope, self.query_scale)?;
+        if self.norm_span == NormSpan::Row {
+            writeln!(f, "  norms over rows")?;
+        }
+        match self.rope {
+            Some(rope) => writeln!(f, "  rope {rope}, query scale {}", self.query_scale)?,
+            None => writeln!(f, "  no rope, query scale {}", self.query_scale)?,
+        }
         optional(f, "  window", &self.window)?;
         optional(f, "  soft cap", &self.soft_cap)?;
         writeln!(f, "  output {}", self.output)?;
+        optional(f, "  output bias", &self.output_bias.as_ref().map(VectorText))?;
         optional(f, "  post norm", &self.post_norm.as_ref().map(VectorText))
     }
 }
 
 impl fmt::Display for FeedForwardSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  norm {}", VectorText(&self.norm))?;
-        for weight in &self.gate_up {
+        optional(f, "  norm", &self.norm.as_ref().map(VectorText))?;
+        for weight in self.gate.iter().chain([&self.up]) {
             writeln!(f, "  projection {weight}")?;
         }
-        writeln!(f, "  gate {:?}", self.function)?;
+        for bias in self.bias.iter().flatten() {
+            writeln!(f, "  bias {}", VectorText(bias))?;
+        }
+        writeln!(f, "  {} {:?}", if self.gate.is_some() { "gate" } else { "no gate," }, self.function)?;
         writeln!(f, "  output {}", self.down)?;
+        optional(f, "  output bias", &self.down_bias.as_ref().map(VectorText))?;
         optional(f, "  post norm", &self.post_norm.as_ref().map(VectorText))
     }
 }
@@ -239,14 +289,23 @@ impl fmt::Display for RotarySpec {
         match self.scaling {
             RopeScaling::None => write!(f, "no scaling")?,
             RopeScaling::Linear { factor } => write!(f, "linear by {factor}")?,
-            RopeScaling::Yarn { factor, original_context_len, beta_fast, beta_slow } => {
+            RopeScaling::Yarn { factor, original_context_len, beta_fast, beta_slow, log_multiplier } => {
                 write!(f, "yarn by {factor} from {original_context_len}, betas {beta_fast} and {beta_slow}")?;
+                if log_multiplier != 0.0 {
+                    write!(f, ", log multiplier {log_multiplier}")?;
+                }
             }
         }
         write!(f, ", attention factor {}", self.attention_factor)?;
-        match &self.divisors {
-            Some(divisors) => write!(f, ", divisors {}", VectorText(divisors)),
-            None => Ok(()),
+        if let Some(divisors) = &self.divisors {
+            write!(f, ", divisors {}", VectorText(divisors))?;
         }
+        if let Some((beyond, divisors)) = &self.long {
+            write!(f, ", beyond {beyond} tokens {}", VectorText(divisors))?;
+        }
+        if let Some(QueryFactor { gain, period }) = self.query_factor {
+            write!(f, ", queries times 1 + {gain} ln(position / {period} + 1)")?;
+        }
+        Ok(())
     }
 }

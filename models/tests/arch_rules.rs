@@ -131,7 +131,7 @@ fn pairing_gate_and_scale_belong_to_the_architecture() {
 /// Window and rotary table of every layer.
 fn attention_of(program: &Program) -> Vec<(Option<u32>, u32)> {
     let ropes = program.body.iter().filter_map(|op| match op {
-        Op::Heads { rope, .. } => Some(rope.0),
+        Op::Heads { rope: Some(rope), .. } => Some(rope.0),
         _ => None,
     });
     let windows = program.body.iter().filter_map(|op| match op {
@@ -180,7 +180,7 @@ fn gemma3_adds_normalised_deltas_one_norm_later() {
             Op::Normalize { post_norm, weight, delta, .. } => {
                 let name =
                     |id: fanlight_messages::program::VectorId| program.vectors[id.index()].name.as_str();
-                Some((post_norm.map(name), name(*weight), delta.is_some()))
+                Some((post_norm.map(name), weight.map_or("none", name), delta.is_some()))
             }
             _ => None,
         })
@@ -218,8 +218,6 @@ fn soft_caps_come_from_the_file() {
 #[test]
 fn tensors_that_would_be_ignored_are_refused() {
     for name in [
-        "blk.0.attn_output.bias",
-        "blk.1.ffn_gate.bias",
         "blk.0.attn_sinks.weight",
         "blk.0.attn_q_norm.weight",
         "blk.0.post_ffw_norm.weight",
@@ -232,7 +230,12 @@ fn tensors_that_would_be_ignored_are_refused() {
         let error = spec_of(&w).expect_err(name);
         assert_eq!(error, ArchError::UnusedTensor { tensor: name.to_owned(), architecture: "llama" });
     }
-    for (arch, name) in [("qwen3", "blk.0.attn_q.bias"), ("qwen2", "rope_freqs.weight")] {
+    for (arch, name) in [
+        ("qwen3", "blk.0.attn_q.bias"),
+        ("qwen2", "rope_freqs.weight"),
+        ("qwen2", "blk.0.attn_output.bias"),
+        ("gemma3", "blk.1.ffn_gate.bias"),
+    ] {
         let mut w = tiny(arch).writer();
         w.tensor(name, &[64], F32);
         assert!(matches!(spec_of(&w), Err(ArchError::UnusedTensor { .. })), "{name}");
@@ -250,7 +253,7 @@ fn settings_that_would_be_ignored_are_refused() {
         w.set_u32("llama.expert_count", 8);
     }));
     assert!(refused(&|w| {
-        w.set_u32("llama.attention.sliding_window", 64);
+        w.set_f32("llama.attention.temperature_scale", 0.1);
     }));
     assert!(refused(&|w| {
         w.set_f32("llama.logit_scale", 0.5);
@@ -270,6 +273,80 @@ fn settings_that_would_be_ignored_are_refused() {
     w.set_str("general.architecture", "mamba");
     let error = spec_of(&w).expect_err("refused").to_string();
     assert!(error.contains("mamba") && error.contains("llama, qwen2, qwen3, gemma3"), "{error}");
+}
+
+#[test]
+fn k02_a_window_in_the_file_is_that_of_every_layer() {
+    for arch in ["llama", "qwen2", "qwen3"] {
+        let mut w = tiny(arch).writer();
+        w.set_u32(&format!("{arch}.attention.sliding_window"), 64);
+        assert_eq!(attention_of(&program_of(&w)), [(Some(64), 0); 2], "{arch}");
+        w.set_u32(&format!("{arch}.attention.sliding_window"), 128);
+        assert_eq!(attention_of(&program_of(&w)), [(None, 0); 2], "{arch}: the whole context");
+    }
+}
+
+#[test]
+fn k02_a_feed_forward_may_lack_its_gate() {
+    let mut w = tiny("llama").writer();
+    for layer in 0..2 {
+        w.remove_tensor(&format!("blk.{layer}.ffn_gate.weight"));
+    }
+    w.tensor("blk.0.ffn_up.bias", &[96], F32);
+    let program = program_of(&w);
+    assert_eq!(writes_of(&program, "up")[0], (0, "blk.0.up".to_owned(), 96));
+    let forms = program.body.iter().filter_map(|op| match op {
+        Op::Activate { gated, bias, .. } => Some((*gated, bias.is_some())),
+        _ => None,
+    });
+    assert_eq!(forms.collect::<Vec<_>>(), [(false, true), (false, false)]);
+    let mut w = tiny("gemma3").writer();
+    w.remove_tensor("blk.0.ffn_gate.weight");
+    assert!(matches!(spec_of(&w), Err(ArchError::MissingTensor { .. })));
+}
+
+#[test]
+fn n07_keys_of_positions_that_nothing_reads_are_refused_by_name() {
+    let mut w = tiny("llama").writer();
+    w.set_f32("llama.rope.scaling.alpha", 2.0);
+    let error = spec_of(&w).expect_err("refused");
+    assert_eq!(error, ArchError::UnknownRopeKey { key: "llama.rope.scaling.alpha".to_owned() });
+    // What one architecture reads another does not.
+    let mut w = tiny("qwen3").writer();
+    w.set_f32("qwen3.rope.freq_base_swa", 1e4);
+    assert!(matches!(spec_of(&w), Err(ArchError::UnknownRopeKey { .. })));
+    // What has no meaning in text is none of them.
+    let mut w = tiny("qwen3").writer();
+    w.set_u32s("qwen3.rope.dimension_sections", &[4, 2, 2, 0]);
+    assert_eq!(program_of(&w), program_of(&tiny("qwen3").writer()));
+}
+
+#[test]
+fn l11_companions_of_models_are_told_by_what_they_are() {
+    let told = |set: &dyn Fn(&mut GgufWriter)| {
+        let mut w = tiny("llama").writer();
+        set(&mut w);
+        spec_of(&w).expect_err("refused").to_string()
+    };
+    for (kind, word) in
+        [("adapter", "LoRA"), ("imatrix", "importance"), ("mmproj", "projector"), ("vocab", "vocabulary")]
+    {
+        let error = told(&|w| {
+            w.set_str("general.type", kind);
+        });
+        assert!(error.contains(word) && error.contains("the model's own file"), "{error}");
+    }
+    let error = told(&|w| {
+        w.set_str("general.architecture", "clip");
+    });
+    assert!(error.contains("projector"), "{error}");
+    let mut w = tiny("llama").writer();
+    w.tensors.clear();
+    let error = spec_of(&w).expect_err("refused").to_string();
+    assert!(error.contains("a vocabulary without weights"), "{error}");
+    let mut w = tiny("llama").writer();
+    w.set_str("general.type", "model");
+    assert_eq!(program_of(&w), program_of(&tiny("llama").writer()));
 }
 
 #[test]

@@ -273,14 +273,29 @@ fn a11_a_source_that_runs_dry_ends_the_reader() {
 
 #[test]
 fn a13_unknown_types_are_named_with_their_tensor() {
-    for id in [36u32, 39, 139, 0xFFFF_FFFF] {
+    let names = [(36u32, "IQ4_NL_4_4"), (39, "MXFP4"), (40, "NVFP4"), (139, "unknown type 139")];
+    for (id, name) in names {
         let mut w = tiny_writer();
         w.tensor_mut("blk.1.ffn_up.weight").type_id = id;
         let error = read(&w.file()).expect_err("refused");
         assert_eq!(error, GgufError::UnsupportedType { tensor: "blk.1.ffn_up.weight".into(), id });
         let text = error.to_string();
-        assert!(text.contains(&format!("tensor blk.1.ffn_up.weight uses type {id}")), "{text}");
+        assert!(text.contains("tensor blk.1.ffn_up.weight is of") && text.contains(name), "{text}");
+        assert!(text.contains("Q4_K_M") && text.contains("IQ4_NL"), "what to use instead: {text}");
     }
+}
+
+#[test]
+fn l12_a_tokenizer_in_another_format_is_no_damage() {
+    let mut w = tiny_writer();
+    let large = "x".repeat(5 << 20);
+    w.set_str("tokenizer.huggingface.json", &large);
+    let header = read(&w.file()).expect("good");
+    let kept = header.metadata.get_bytes("tokenizer.huggingface.json").unwrap().unwrap();
+    assert!(kept.len() < 100, "it is not kept");
+    let mut w = tiny_writer();
+    w.set_str("tokenizer.chat_template", &large);
+    assert!(matches!(read(&w.file()), Err(GgufError::OverLimit { .. })));
 }
 
 #[test]

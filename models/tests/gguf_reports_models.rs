@@ -218,8 +218,20 @@ fn a17_prediction_blocks_are_no_layers() {
     // Without the key the block is a layer, and its extra tensors have no reader.
     w.remove("llama.nextn_predict_layers");
     assert!(matches!(spec_of(&w), Err(ArchError::UnusedTensor { .. })));
+    for layer in 0..2 {
+        w.tensor(&format!("blk.{layer}.nextn.eh_proj.weight"), &[128, 64], F32);
+    }
     w.set_u32("llama.nextn_predict_layers", 3);
     assert!(matches!(spec_of(&w), Err(ArchError::HyperParameter { .. })));
+}
+
+#[test]
+fn n03_a_counted_block_without_prediction_tensors_runs() {
+    let plain = tiny("llama").writer();
+    let mut w = tiny("llama").writer();
+    w.set_u32("llama.nextn_predict_layers", 1);
+    assert_eq!(spec_of(&w).expect("good"), spec_of(&plain).expect("good"));
+    assert_eq!(ModelSummary::new(&model_of(&w)).expect("a summary").layers, Some(2));
 }
 
 #[test]

@@ -21,9 +21,10 @@ use crate::pages::repacked_bytes;
 const FLOAT_BYTES: u64 = 4;
 /// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
 const VECTOR_ALIGNMENT: u32 = 4;
-/// Records besides those of the ops: the choice kernel's and the repack kernel's, three forms each of the
-/// kernels that adjust, sample and accept, the passes of a selection, and the drafting kernels' widths.
-const FIXED_RECORDS: u64 = 2 + 3 * 3 + SELECTION_PASSES_MAX as u64 + WIDTHS.len() as u64;
+/// Records besides those of the ops: the choice kernel's, the repack kernel's and that of finishing logits,
+/// three forms each of the kernels that adjust, sample and accept, the passes of a selection, and the
+/// drafting kernels' widths.
+const FIXED_RECORDS: u64 = 3 + 3 * 3 + SELECTION_PASSES_MAX as u64 + WIDTHS.len() as u64;
 
 /// Everything of a plan but the weights.
 pub(crate) struct Frame {
@@ -56,7 +57,7 @@ pub(crate) fn plan_frame(program: &Program, request: PlanRequest) -> Result<Fram
     let (vector_offsets, vectors_bytes) = place_vectors(program)?;
     buffers.push(BufferPlan { owner: BufferOwner::Vectors, bytes: vectors_bytes });
     for (index, rope) in program.ropes.iter().enumerate() {
-        let bytes = u64::from(cache_rows) * rope.inverse_frequencies.len() as u64 * 2 * FLOAT_BYTES;
+        let bytes = u64::from(cache_rows) * u64::from(rope.row_len()) * 2 * FLOAT_BYTES;
         buffers.push(BufferPlan { owner: BufferOwner::Rope(RopeId(index as u32)), bytes });
     }
     let kv_group_heads = plan_cache(program, &request, cache_rows, &mut buffers)?;

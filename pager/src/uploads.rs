@@ -3,7 +3,7 @@
 use fanlight_messages::TensorType;
 use fanlight_messages::limits::{LANDING_BYTES, UPLOAD_BYTES_MAX};
 use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
-use fanlight_messages::program::{MatrixId, Program, VectorId};
+use fanlight_messages::program::{MatrixId, MatrixPart, MatrixSpec, Program, VectorId};
 use fanlight_models::gguf::{ModelFile, ModelTensor};
 
 use crate::PlanError;
@@ -59,7 +59,8 @@ pub fn plan_uploads(program: &Program, plan: &GpuPlan, model: &ModelFile) -> Res
             if let Some(name) = &part.tensor {
                 let tensor_type =
                     model.tensor(name).map_or(TensorType::F32, |tensor| tensor.info.tensor_type);
-                let tensor = find(model, name, tensor_type, tensor_type.row_bytes(u64::from(part.len)))?;
+                let tensor = find(model, name, tensor_type)?;
+                check_bytes(tensor, tensor_type.row_bytes(u64::from(part.len)))?;
                 let vector = VectorId(index as u32);
                 let target = UploadTarget::Elements { vector, element_offset, tensor_type };
                 let (offset, bytes) = (tensor.info.offset, tensor.info.bytes);
@@ -108,8 +109,8 @@ impl RowPlaces {
         let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).unwrap_or(0);
         let (mut first_row, mut parts) = (0, Vec::new());
         for part in &spec.parts {
-            let tensor = find(model, &part.tensor, spec.tensor_type, part.rows.checked_mul(row_bytes))?;
-            parts.push((first_row, tensor.shard, tensor.info.offset, part.rows));
+            let (shard, offset) = place_of(model, spec, part)?;
+            parts.push((first_row, shard, offset, part.rows));
             first_row += part.rows;
         }
         Ok(Self { row_bytes, parts })
@@ -123,23 +124,42 @@ impl RowPlaces {
     }
 }
 
-/// A tensor of the expected format and size.
-fn find<'a>(
-    model: &'a ModelFile,
-    name: &str,
-    tensor_type: TensorType,
-    wanted_bytes: Option<u64>,
-) -> Result<&'a ModelTensor, PlanError> {
+/// A tensor of the expected format.
+fn find<'a>(model: &'a ModelFile, name: &str, tensor_type: TensorType) -> Result<&'a ModelTensor, PlanError> {
     let tensor = model
         .tensor(name)
         .ok_or_else(|| PlanError::Program(format!("tensor {name} is wanted and the file has none")))?;
-    if tensor.info.tensor_type != tensor_type || Some(tensor.info.bytes) != wanted_bytes {
+    if tensor.info.tensor_type != tensor_type {
         return Err(PlanError::Program(format!(
-            "tensor {name} has {} bytes of {}, {wanted_bytes:?} of {tensor_type} are wanted",
-            tensor.info.bytes, tensor.info.tensor_type
+            "tensor {name} is {}, {tensor_type} is wanted",
+            tensor.info.tensor_type
         )));
     }
     Ok(tensor)
+}
+
+fn check_bytes(tensor: &ModelTensor, wanted: Option<u64>) -> Result<(), PlanError> {
+    let (name, bytes) = (&tensor.info.name, tensor.info.bytes);
+    if wanted == Some(bytes) {
+        return Ok(());
+    }
+    Err(PlanError::Program(format!("tensor {name} has {bytes} bytes, {wanted:?} are wanted")))
+}
+
+/// File and offset of the first row of a part that the file holds whole.
+fn place_of(model: &ModelFile, matrix: &MatrixSpec, part: &MatrixPart) -> Result<(u32, u64), PlanError> {
+    let tensor = find(model, &part.tensor, matrix.tensor_type)?;
+    let row_bytes = matrix.tensor_type.row_bytes(u64::from(matrix.columns)).unwrap_or(0);
+    let end = part.first_row.checked_add(part.rows).and_then(|rows| rows.checked_mul(row_bytes));
+    if end.is_some_and(|end| end <= tensor.info.bytes) {
+        return Ok((tensor.shard, tensor.info.offset + part.first_row * row_bytes));
+    }
+    let MatrixPart { tensor: name, first_row, rows } = part;
+    Err(PlanError::Program(format!(
+        "tensor {name} has {} bytes, rows {first_row} to {} of {row_bytes} bytes are wanted",
+        tensor.info.bytes,
+        first_row.saturating_add(*rows)
+    )))
 }
 
 /// Cuts pages into uploads.
@@ -163,15 +183,14 @@ impl<'a> Cutter<'a> {
         let rows_max = (self.upload_bytes_max / row_bytes.max(1)).max(1);
         let mut part_start = 0;
         for part in &matrix.parts {
-            let tensor =
-                find(self.model, &part.tensor, matrix.tensor_type, part.rows.checked_mul(row_bytes))?;
+            let (shard, offset) = place_of(self.model, matrix, part)?;
             let mut first_row = page.first_row.max(part_start);
             let end = (page.first_row + page.rows).min(part_start + part.rows);
             while first_row < end {
                 let rows = rows_max.min(end - first_row);
                 uploads.push(Upload {
-                    shard: tensor.shard,
-                    offset: tensor.info.offset + (first_row - part_start) * row_bytes,
+                    shard,
+                    offset: offset + (first_row - part_start) * row_bytes,
                     bytes: rows * row_bytes,
                     target: UploadTarget::Rows { matrix: page.matrix, first_row },
                 });

@@ -11,7 +11,7 @@ use fanlight_pager::{PlanError, PlanTable, plan_resident};
 use proptest::prelude::*;
 
 fn matrix(name: &str, tensor_type: TensorType, rows: u64, columns: u32) -> MatrixSpec {
-    let parts = vec![MatrixPart { tensor: name.into(), rows }];
+    let parts = vec![MatrixPart { tensor: name.into(), first_row: 0, rows }];
     MatrixSpec { name: name.into(), tensor_type, rows, columns, parts }
 }
 
@@ -33,8 +33,10 @@ fn program() -> Program {
         vectors: vec![vector("norm", 63), vector("bias", 128)],
         ropes: vec![RopeSpec {
             inverse_frequencies: vec![1.0; 8],
+            long: None,
             magnitude: 1.0,
             pairing: RopePairing::Adjacent,
+            query_factor: None,
         }],
         layers: vec![AttentionShape { query_heads: 4, kv_heads: 2, head_len: 16 }],
         body: vec![
@@ -42,13 +44,16 @@ fn program() -> Program {
             Op::Normalize {
                 residual,
                 delta: None,
+                delta_bias: None,
                 post_norm: None,
-                weight: VectorId(0),
+                delta_scale: 1.0,
+                weight: Some(VectorId(0)),
                 epsilon: 1e-5,
                 output: ActivationId(0),
             },
         ],
         head: Op::Multiply { matrix: MatrixId(0), input: ActivationId(0), output: logits, output_offset: 0 },
+        logits_scale: 1.0,
         logits_soft_cap: None,
         vocabulary_len: 1000,
         context_len_max: 2048,

@@ -17,7 +17,7 @@ fn program(layers: &[(TensorType, u64, u32)], vocabulary: u64, is_tied: bool) ->
         tensor_type,
         rows,
         columns,
-        parts: vec![MatrixPart { tensor: "m".into(), rows }],
+        parts: vec![MatrixPart { tensor: "m".into(), first_row: 0, rows }],
     };
     let mut matrices = vec![matrix(TensorType::Q8_0, vocabulary, 256)];
     matrices.extend(layers.iter().map(|(tensor_type, rows, columns)| matrix(*tensor_type, *rows, *columns)));
@@ -38,6 +38,7 @@ fn program(layers: &[(TensorType, u64, u32)], vocabulary: u64, is_tied: bool) ->
         layers: vec![AttentionShape { query_heads: 4, kv_heads: 2, head_len: 16 }],
         body,
         head: multiply(head),
+        logits_scale: 1.0,
         logits_soft_cap: None,
         vocabulary_len: 1000,
         context_len_max: 2048,

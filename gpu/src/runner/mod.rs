@@ -13,6 +13,7 @@ mod params;
 mod pass;
 pub(crate) mod pipelines;
 mod prepare;
+mod product;
 mod report;
 mod ring;
 mod rope;
@@ -108,10 +109,10 @@ impl Runner {
         let pipelines = Rc::new(Pipelines::new(device));
         for (index, spec) in (0u32..).zip(&program.ropes) {
             let buffer = buffers.get(BufferOwner::Rope(RopeId(index)))?;
-            let row_bytes = 8 * spec.inverse_frequencies.len() as u64;
+            let row_bytes = 8 * u64::from(spec.row_len());
             for first in (0..plan.cache_rows).step_by(ROPE_ROWS as usize) {
                 let rows = ROPE_ROWS.min(plan.cache_rows - first);
-                let table = rope::table(spec, first, rows);
+                let table = rope::table(spec, plan.request.context_len, first, rows);
                 device.queue().write_buffer(
                     buffer,
                     u64::from(first) * row_bytes,
@@ -241,6 +242,7 @@ impl Runner {
         let prompts =
             prompts.map(|tokens| self.batch(tokens, Product::for_prompt(tokens), Rows::Prompt, tokens));
         let mut plain = StepKernels::ALWAYS.to_vec();
+        plain.extend(self.step.finishing());
         plain.extend(self.body_kernels(one));
         plain.extend(self.head.iter().map(|page| one.product.kernel(page, 1, one.packed_dot).0));
         let batched = prompts.into_iter().flat_map(|batch| self.body_kernels(batch));
@@ -323,8 +325,8 @@ impl Runner {
         Ok(self.batch(live, Product::for_prompt(live), rows, base + live))
     }
 
-    /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for
-    /// decoding.
+    /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, before bias and penalties. For
+    /// measuring models, not for decoding.
     pub async fn score(&mut self, base: u32, tokens: &[u32]) -> Result<Vec<f32>, GpuError> {
         let limit = self.plan.request.logits_rows as usize;
         if tokens.len() > limit {
@@ -336,7 +338,8 @@ impl Runner {
         self.resolve(kernels, &mut |_, _| ()).await?;
         let report = self.submit(None, |runner, recorder| {
             runner.forward(recorder, batch)?;
-            recorder.multiply(&runner.head_all, batch.product, batch)
+            recorder.multiply(&runner.head_all, batch.product, batch)?;
+            runner.step.finish(recorder, batch.tokens)
         })?;
         report.await?;
         let row = self.program.values[self.logits.index()].len as usize;

@@ -70,6 +70,7 @@ impl Runner {
 
     fn step_kernels(&self, batch: Batch) -> Vec<Kernel> {
         let mut kernels = StepKernels::ALWAYS.to_vec();
+        kernels.extend(self.step.finishing());
         kernels.extend(self.body_kernels(batch));
         let head = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         kernels.extend(self.head_all.iter().map(head));

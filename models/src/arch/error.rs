@@ -12,6 +12,12 @@ pub enum ArchError {
     /// No file under `arch` for it.
     #[error("architecture {architecture} is not supported (supported: {supported}); choose another model")]
     UnknownArchitecture { architecture: String, supported: String },
+    /// A file that goes with a model and is none.
+    #[error("this file is {what}, not a language model; choose the model's own file")]
+    NotAModel { what: &'static str },
+    /// A rotary setting that nothing reads.
+    #[error("{key} is not known here, and settings of positions change every reply; choose another file")]
+    UnknownRopeKey { key: String },
     /// A metadata entry is missing or of the wrong type.
     #[error(transparent)]
     Metadata(#[from] MetadataError),

@@ -4,6 +4,8 @@ use fanlight_messages::program::AttentionShape;
 
 use super::error::ArchError;
 use super::limits::*;
+use super::tensors::trunk_layers;
+use crate::gguf::ModelFile;
 use crate::gguf::metadata::{Metadata, required};
 
 /// Where the values of an architecture are looked up.
@@ -26,7 +28,8 @@ pub(super) struct Hyperparameters<'a> {
     pub head_len: u32,
 }
 
-/// Float settings that scale something in a way that nothing here implements; 0 and `neutral` mean off.
+/// Float settings that scale something and are refused unless the architecture reads them; 0 and `neutral`
+/// mean off.
 const REFUSED_FLOATS: [(&str, f32); 6] = [
     ("embedding_scale", 1.0),
     ("residual_scale", 1.0),
@@ -37,8 +40,14 @@ const REFUSED_FLOATS: [(&str, f32); 6] = [
 ];
 
 impl<'a> Hyperparameters<'a> {
-    /// Reads and checks the common values.
-    pub(super) fn read(metadata: &'a Metadata, architecture: &'static str) -> Result<Self, ArchError> {
+    /// Reads and checks the common values. `scales` are the float settings that the architecture reads
+    /// itself.
+    pub(super) fn read(
+        model: &'a ModelFile,
+        architecture: &'static str,
+        scales: &[&str],
+    ) -> Result<Self, ArchError> {
+        let metadata = &model.metadata;
         let mut hyper = Self {
             architecture,
             metadata,
@@ -51,10 +60,10 @@ impl<'a> Hyperparameters<'a> {
             feed_forward: Vec::new(),
             head_len: 0,
         };
-        hyper.refuse_unsupported()?;
+        hyper.refuse_unsupported(scales)?;
         hyper.block_count = hyper.required_in("block_count", 1, LAYERS_MAX)?;
         let predicted = hyper.u32("nextn_predict_layers")?.unwrap_or(0);
-        hyper.trunk_layers = hyper.block_count.saturating_sub(predicted);
+        hyper.trunk_layers = trunk_layers(model, hyper.block_count, predicted);
         if hyper.trunk_layers == 0 {
             let wanted = format!("fewer than block_count = {}", hyper.block_count);
             return Err(hyper.refuse("nextn_predict_layers", predicted, wanted));
@@ -94,6 +103,10 @@ impl<'a> Hyperparameters<'a> {
             Some(value) if value < 0.0 => Err(self.refuse(name, value, "a positive number")),
             value => Ok(value.filter(|value| *value > 0.0)),
         }
+    }
+
+    pub(super) fn bool(&self, name: &str) -> Result<Option<bool>, ArchError> {
+        Ok(self.metadata.get_bool(&self.key(name))?)
     }
 
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, ArchError> {
@@ -199,17 +212,17 @@ impl<'a> Hyperparameters<'a> {
         shapes.collect()
     }
 
-    fn refuse_unsupported(&self) -> Result<(), ArchError> {
+    fn refuse_unsupported(&self, scales: &[&str]) -> Result<(), ArchError> {
         if let Some(experts) = self.u32("expert_count")?.filter(|experts| *experts > 0) {
             return Err(self.unsupported("expert_count", experts));
         }
-        for (name, neutral) in REFUSED_FLOATS {
+        for (name, neutral) in REFUSED_FLOATS.into_iter().filter(|(name, _)| !scales.contains(name)) {
             if let Some(value) = self.f32(name)?.filter(|value| *value != 0.0 && *value != neutral) {
                 return Err(self.unsupported(name, value));
             }
         }
         for (name, refused) in [("attention.causal", false), ("use_parallel_residual", true)] {
-            if self.metadata.get_bool(&self.key(name))? == Some(refused) {
+            if self.bool(name)? == Some(refused) {
                 return Err(self.unsupported(name, refused));
             }
         }

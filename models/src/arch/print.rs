@@ -47,6 +47,9 @@ impl fmt::Display for ProgramText<'_> {
         }
         writeln!(f, "head")?;
         write_op(f, &program.head)?;
+        if program.logits_scale != 1.0 {
+            writeln!(f, "logits scale {}", program.logits_scale)?;
+        }
         match program.logits_soft_cap {
             Some(cap) => writeln!(f, "logits soft cap {cap}"),
             None => Ok(()),
@@ -57,7 +60,10 @@ impl fmt::Display for ProgramText<'_> {
 fn write_matrix(f: &mut fmt::Formatter<'_>, index: usize, matrix: &MatrixSpec) -> fmt::Result {
     write!(f, "  m{index} {} {} {}x{} =", matrix.name, matrix.tensor_type, matrix.rows, matrix.columns)?;
     for part in &matrix.parts {
-        write!(f, " {}[{}]", part.tensor, part.rows)?;
+        match part.first_row {
+            0 => write!(f, " {}[{}]", part.tensor, part.rows)?,
+            first => write!(f, " {}[{first}..][{}]", part.tensor, part.rows)?,
+        }
     }
     writeln!(f)
 }
@@ -72,8 +78,19 @@ fn write_vector(f: &mut fmt::Formatter<'_>, index: usize, vector: &VectorSpec) -
 
 fn write_rope(f: &mut fmt::Formatter<'_>, index: usize, rope: &RopeSpec) -> fmt::Result {
     let pairs = rope.inverse_frequencies.len();
-    writeln!(f, "  r{index} {:?}, {pairs} pairs, magnitude {}", rope.pairing, rope.magnitude)?;
-    for line in rope.inverse_frequencies.chunks(FREQUENCIES_PER_LINE) {
+    write!(f, "  r{index} {:?}, {pairs} pairs, magnitude {}", rope.pairing, rope.magnitude)?;
+    if let Some(QueryFactor { gain, period }) = rope.query_factor {
+        write!(f, ", queries times 1 + {gain} ln(position / {period} + 1)")?;
+    }
+    writeln!(f)?;
+    write_frequencies(f, &rope.inverse_frequencies)?;
+    let Some(long) = &rope.long else { return Ok(()) };
+    writeln!(f, "    in contexts beyond {}", long.beyond)?;
+    write_frequencies(f, &long.inverse_frequencies)
+}
+
+fn write_frequencies(f: &mut fmt::Formatter<'_>, frequencies: &[f64]) -> fmt::Result {
+    for line in frequencies.chunks(FREQUENCIES_PER_LINE) {
         write!(f, "   ")?;
         for frequency in line {
             write!(f, " {frequency:e}")?;
@@ -88,29 +105,52 @@ fn write_op(f: &mut fmt::Formatter<'_>, op: &Op) -> fmt::Result {
         Op::Embed { table, scale, output } => {
             write!(f, "  v{} = embed m{} scale {scale}", output.0, table.0)?;
         }
-        Op::Normalize { residual, delta, post_norm, weight, epsilon, output } => {
+        Op::Normalize { residual, delta, delta_bias, post_norm, delta_scale, weight, epsilon, output } => {
             write!(f, "  a{} = normalize v{}", output.0, residual.0)?;
             write_some(f, "+= v", delta.map(|id| id.0))?;
+            write_some(f, "bias w", delta_bias.map(|id| id.0))?;
             write_some(f, "post norm w", post_norm.map(|id| id.0))?;
-            write!(f, " weight w{} epsilon {epsilon}", weight.0)?;
+            write_some(f, "times ", Some(*delta_scale).filter(|scale| *scale != 1.0))?;
+            write_some(f, "weight w", weight.map(|id| id.0))?;
+            write!(f, " epsilon {epsilon}")?;
         }
         Op::Multiply { matrix, input, output, output_offset } => {
             write!(f, "  v{}[{output_offset}..] = m{} * a{}", output.0, matrix.0, input.0)?;
         }
-        Op::Heads { layer, input, bias, query_norm, key_norm, epsilon, rope, query_scale, output } => {
+        Op::Heads {
+            layer,
+            input,
+            bias,
+            query_norm,
+            key_norm,
+            norm_span,
+            epsilon,
+            rope,
+            query_scale,
+            output,
+        } => {
             write!(f, "  v{} = heads l{layer} v{}", output.0, input.0)?;
             write_some(f, "bias w", bias.map(|id| id.0))?;
             write_some(f, "query norm w", query_norm.map(|id| id.0))?;
             write_some(f, "key norm w", key_norm.map(|id| id.0))?;
-            write!(f, " epsilon {epsilon} rope r{} query scale {query_scale}", rope.0)?;
+            if *norm_span == NormSpan::Row {
+                write!(f, " over rows")?;
+            }
+            write!(f, " epsilon {epsilon}")?;
+            write_some(f, "rope r", rope.map(|id| id.0))?;
+            write!(f, " query scale {query_scale}")?;
         }
         Op::Attend { layer, query, window, soft_cap, output } => {
             write!(f, "  a{} = attend l{layer} v{}", output.0, query.0)?;
             write_some(f, "window ", *window)?;
             write_some(f, "soft cap ", *soft_cap)?;
         }
-        Op::Activate { input, function, output } => {
+        Op::Activate { input, bias, gated, function, output } => {
             write!(f, "  a{} = {function:?} v{}", output.0, input.0)?;
+            write_some(f, "bias w", bias.map(|id| id.0))?;
+            if !gated {
+                write!(f, " without a gate")?;
+            }
         }
     }
     writeln!(f)

@@ -22,7 +22,8 @@ pub type SmallTensors = BTreeMap<String, Vec<f32>>;
 /// bad ones.
 pub fn program(spec: &ModelSpec, small: &SmallTensors) -> Result<Program, ArchError> {
     let ropes = spec.ropes.iter().map(|rope| resolve(rope, small)).collect::<Result<Vec<_>, _>>()?;
-    let mut lowering = Lowering { epsilon: spec.epsilon, ..Lowering::default() };
+    let mut lowering =
+        Lowering { epsilon: spec.epsilon, delta_scale: spec.residual_scale, ..Lowering::default() };
     let residual = lowering.value("residual", spec.width);
     let delta = lowering.value("delta", spec.width);
     let normed = lowering.activation("normed", spec.width);
@@ -34,7 +35,7 @@ pub fn program(spec: &ModelSpec, small: &SmallTensors) -> Result<Program, ArchEr
         pending = lowering.attention(layer, &layer_spec.attention, rows, pending);
         pending = lowering.feed_forward(layer, &layer_spec.feed_forward, rows, pending);
     }
-    lowering.normalize(&spec.output_norm, rows, pending);
+    lowering.normalize(Some(&spec.output_norm), rows, pending);
     let logits = lowering.value("logits", spec.vocabulary_len);
     let matrix = match &spec.head {
         Some(head) => lowering.matrix("output".to_owned(), &[head]),
@@ -50,6 +51,7 @@ pub fn program(spec: &ModelSpec, small: &SmallTensors) -> Result<Program, ArchEr
         layers: spec.layers.iter().map(|layer| layer.attention.shape).collect(),
         body: lowering.body,
         head: Op::Multiply { matrix, input: normed, output: logits, output_offset: 0 },
+        logits_scale: spec.logits_scale,
         logits_soft_cap: spec.logits_soft_cap,
         vocabulary_len: spec.vocabulary_len,
         context_len_max: spec.context_len_max,
@@ -68,6 +70,7 @@ struct Rows {
 #[derive(Default)]
 struct Pending {
     delta: Option<ValueId>,
+    bias: Option<VectorId>,
     post_norm: Option<VectorId>,
 }
 
@@ -75,6 +78,7 @@ struct Pending {
 #[derive(Default)]
 struct Lowering {
     epsilon: f32,
+    delta_scale: f32,
     values: Vec<ValueSpec>,
     activations: Vec<ActivationSpec>,
     matrices: Vec<MatrixSpec>,
@@ -103,7 +107,11 @@ impl Lowering {
 
     /// Stacks weights of one type and width.
     fn matrix(&mut self, name: String, weights: &[&Weight]) -> MatrixId {
-        let part = |weight: &&Weight| MatrixPart { tensor: weight.tensor.clone(), rows: weight.rows.into() };
+        let part = |weight: &&Weight| MatrixPart {
+            tensor: weight.tensor.clone(),
+            first_row: weight.first_row.into(),
+            rows: weight.rows.into(),
+        };
         if let Some(first) = weights.first() {
             self.matrices.push(MatrixSpec {
                 name,
@@ -160,12 +168,18 @@ impl Lowering {
         }
     }
 
-    fn normalize(&mut self, norm: &VectorPart, rows: Rows, pending: Pending) {
-        let weight = self.tensor_vector(norm);
+    fn optional_vector(&mut self, part: &Option<VectorPart>) -> Option<VectorId> {
+        part.as_ref().map(|part| self.tensor_vector(part))
+    }
+
+    fn normalize(&mut self, norm: Option<&VectorPart>, rows: Rows, pending: Pending) {
+        let weight = norm.map(|norm| self.tensor_vector(norm));
         self.body.push(Op::Normalize {
             residual: rows.residual,
             delta: pending.delta,
+            delta_bias: pending.bias,
             post_norm: pending.post_norm,
+            delta_scale: if pending.delta.is_some() { self.delta_scale } else { 1.0 },
             weight,
             epsilon: self.epsilon,
             output: rows.normed,
@@ -173,23 +187,24 @@ impl Lowering {
     }
 
     fn attention(&mut self, layer: u32, spec: &AttentionSpec, rows: Rows, pending: Pending) -> Pending {
-        self.normalize(&spec.norm, rows, pending);
+        self.normalize(spec.norm.as_ref(), rows, pending);
         let qkv = self.value("qkv", spec.shape.qkv_len());
         let query = self.value("query", spec.shape.query_len());
         let attended = self.activation("attended", spec.shape.query_len());
         let [q, k, v] = &spec.qkv;
         self.multiply_stacked(layer, &[("q", q), ("k", k), ("v", v)], "", rows.normed, qkv);
         let bias = spec.bias.as_ref().map(|parts| self.vector(format!("blk.{layer}.qkv_bias"), parts));
-        let query_norm = spec.query_norm.as_ref().map(|part| self.tensor_vector(part));
-        let key_norm = spec.key_norm.as_ref().map(|part| self.tensor_vector(part));
+        let query_norm = self.optional_vector(&spec.query_norm);
+        let key_norm = self.optional_vector(&spec.key_norm);
         self.body.push(Op::Heads {
             layer,
             input: qkv,
             bias,
             query_norm,
             key_norm,
+            norm_span: spec.norm_span,
             epsilon: self.epsilon,
-            rope: RopeId(spec.rope),
+            rope: spec.rope.map(RopeId),
             query_scale: spec.query_scale,
             output: query,
         });
@@ -197,20 +212,25 @@ impl Lowering {
         self.body.push(Op::Attend { layer, query, window, soft_cap, output: attended });
         let matrix = self.matrix(format!("blk.{layer}.attn_output"), &[&spec.output]);
         self.multiply(matrix, attended, rows.delta, 0);
-        let post_norm = spec.post_norm.as_ref().map(|part| self.tensor_vector(part));
-        Pending { delta: Some(rows.delta), post_norm }
+        let bias = self.optional_vector(&spec.output_bias);
+        let post_norm = self.optional_vector(&spec.post_norm);
+        Pending { delta: Some(rows.delta), bias, post_norm }
     }
 
     fn feed_forward(&mut self, layer: u32, spec: &FeedForwardSpec, rows: Rows, pending: Pending) -> Pending {
-        self.normalize(&spec.norm, rows, pending);
-        let [gate, up] = &spec.gate_up;
-        let gate_up = self.value("gate_up", gate.rows + up.rows);
+        self.normalize(spec.norm.as_ref(), rows, pending);
+        let (name, gated) = (if spec.gate.is_some() { "gate_up" } else { "up" }, spec.gate.is_some());
+        let weights: Vec<(&str, &Weight)> =
+            spec.gate.iter().map(|gate| ("gate", gate)).chain([("up", &spec.up)]).collect();
+        let row = self.value(name, weights.iter().map(|(_, weight)| weight.rows).sum());
         let activated = self.activation("activated", spec.down.columns);
-        self.multiply_stacked(layer, &[("gate", gate), ("up", up)], "_", rows.normed, gate_up);
-        self.body.push(Op::Activate { input: gate_up, function: spec.function, output: activated });
+        self.multiply_stacked(layer, &weights, "_", rows.normed, row);
+        let bias = spec.bias.as_ref().map(|parts| self.vector(format!("blk.{layer}.{name}_bias"), parts));
+        self.body.push(Op::Activate { input: row, bias, gated, function: spec.function, output: activated });
         let matrix = self.matrix(format!("blk.{layer}.ffn_down"), &[&spec.down]);
         self.multiply(matrix, activated, rows.delta, 0);
-        let post_norm = spec.post_norm.as_ref().map(|part| self.tensor_vector(part));
-        Pending { delta: Some(rows.delta), post_norm }
+        let bias = self.optional_vector(&spec.down_bias);
+        let post_norm = self.optional_vector(&spec.post_norm);
+        Pending { delta: Some(rows.delta), bias, post_norm }
     }
 }

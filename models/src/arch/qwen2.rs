@@ -1,8 +1,12 @@
-//! qwen2: Qwen 2 and 2.5. Biases on the query, key and value projections; halves of a head rotate together.
+//! qwen2: Qwen 2 and 2.5, and the text part of Qwen 2 VL and 2.5 VL. Biases on the query, key and value
+//! projections; halves of a head rotate together.
+//!
+//! The vision models share the pairs of a head out among time, height and width. In text these are one
+//! position, so their rotation is the same.
 
-use fanlight_messages::program::{GateFunction, RopePairing};
+use fanlight_messages::program::RopePairing;
 
-use super::decoder::{AttentionRules, DecoderTraits, build};
+use super::decoder::{AttentionRules, Biases, DecoderTraits, FeedForwardForm, Scales, build};
 use super::error::ArchError;
 use super::hyper::Hyperparameters;
 use super::rope::read_rotary;
@@ -13,12 +17,19 @@ use crate::spec::ModelSpec;
 /// `general.architecture`.
 pub(super) const NAME: &str = "qwen2";
 
-const TRAITS: DecoderTraits =
-    DecoderTraits { projection_bias: true, head_norms: false, post_norms: false, gate: GateFunction::Silu };
+/// The same of models that see images.
+pub(super) const NAME_VISION: &str = "qwen2vl";
 
-pub(super) fn read(model: &ModelFile) -> Result<ModelSpec, ArchError> {
-    let hyper = Hyperparameters::read(&model.metadata, NAME)?;
+const TRAITS: DecoderTraits = DecoderTraits {
+    biases: Biases::Projections,
+    feed_forward: FeedForwardForm::GateOptional,
+    ..DecoderTraits::PLAIN
+};
+
+/// Reads either, by its name.
+pub(super) fn read(model: &ModelFile, name: &'static str) -> Result<ModelSpec, ArchError> {
+    let hyper = Hyperparameters::read(model, name, &[])?;
     let rope = read_rotary(&hyper, RopePairing::Halves, None)?;
-    let rules = AttentionRules::uniform(&hyper, rope)?;
-    build(&hyper, TensorSource::new(model), TRAITS, rules, 1.0)
+    let rules = AttentionRules::windowed(&hyper, rope)?;
+    build(&hyper, TensorSource::new(model), TRAITS, rules, Scales::NONE)
 }

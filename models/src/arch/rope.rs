@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use fanlight_messages::program::{RopePairing, RopeSpec, VectorPart};
+use fanlight_messages::program::{LongRope, RopePairing, RopeSpec, VectorPart};
 
 use super::error::ArchError;
 use super::hyper::Hyperparameters;
@@ -29,7 +29,49 @@ pub(super) fn read_rotary(
     };
     let scaling = read_scaling(hyper, divisors.is_some())?;
     let attention_factor = hyper.positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
-    Ok(RotarySpec { dimensions, base, pairing, scaling, attention_factor, divisors })
+    let (long, query_factor) = (None, None);
+    Ok(RotarySpec { dimensions, base, pairing, scaling, attention_factor, divisors, long, query_factor })
+}
+
+/// Keys under `rope.` that are read here, each under one scaling rule at least.
+const READ: [&str; 12] = [
+    "freq_base",
+    "dimension_count",
+    "scale_linear",
+    "scaling.type",
+    "scaling.factor",
+    "scaling.attn_factor",
+    "scaling.original_context_length",
+    "scaling.yarn_ext_factor",
+    "scaling.yarn_attn_factor",
+    "scaling.yarn_log_multiplier",
+    "scaling.yarn_beta_fast",
+    "scaling.yarn_beta_slow",
+];
+/// Keys under `rope.` that change nothing here: a mark of how a model was trained, and how the pairs of a
+/// head are shared out among axes of an image, which have one position in text.
+const NEUTRAL: [&str; 4] = ["scaling.finetuned", "dimension_sections", "mrope_section", "mrope_interleaved"];
+
+/// Refuses keys under `rope.` that nothing reads: each of them changes every bit of a reply. `more` are those
+/// that the architecture reads beside the common ones.
+pub(super) fn refuse_unknown_keys(hyper: &Hyperparameters<'_>, more: &[&str]) -> Result<(), ArchError> {
+    let prefix = hyper.key("rope.");
+    for (key, _) in hyper.metadata().entries() {
+        let Some(name) = key.strip_prefix(&prefix) else { continue };
+        if !READ.iter().chain(&NEUTRAL).chain(more).any(|known| *known == name) {
+            return Err(ArchError::UnknownRopeKey { key: key.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Where positions begin to need another table or factor.
+pub(super) fn original_context_len(hyper: &Hyperparameters<'_>) -> Result<u32, ArchError> {
+    let name = "rope.scaling.original_context_length";
+    match hyper.u32(name)?.unwrap_or(hyper.context_len_max) {
+        0 => Err(hyper.refuse(name, 0, "at least 1")),
+        len => Ok(len),
+    }
 }
 
 /// Elements of a head that rotate.
@@ -61,19 +103,16 @@ fn read_scaling(hyper: &Hyperparameters<'_>, has_divisors: bool) -> Result<RopeS
             _ => RopeScaling::None,
         }),
         Some("yarn") => read_yarn(hyper, factor),
-        // Converters resolve this rule into the divisors tensor.
-        Some("llama3") if has_divisors => Ok(RopeScaling::None),
+        // Converters resolve these rules into tensors of divisors.
+        Some("llama3" | "longrope") if has_divisors => Ok(RopeScaling::None),
         Some("llama3") => Err(ArchError::MissingTensor { tensor: "rope_freqs.weight".to_owned() }),
         Some(other) => Err(hyper.unsupported(name, other)),
     }
 }
 
 fn read_yarn(hyper: &Hyperparameters<'_>, factor: Option<f32>) -> Result<RopeScaling, ArchError> {
-    for name in
-        ["rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_log_multiplier"]
-    {
-        let neutral = if name.ends_with("multiplier") { 0.0 } else { 1.0 };
-        if let Some(value) = hyper.f32(name)?.filter(|value| *value != neutral) {
+    for name in ["rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"] {
+        if let Some(value) = hyper.f32(name)?.filter(|value| *value != 1.0) {
             return Err(hyper.unsupported(name, value));
         }
     }
@@ -81,17 +120,14 @@ fn read_yarn(hyper: &Hyperparameters<'_>, factor: Option<f32>) -> Result<RopeSca
         Some(factor) if factor >= 1.0 => factor,
         other => return Err(hyper.refuse("rope.scaling.factor", other.unwrap_or(0.0), "at least 1")),
     };
-    let name = "rope.scaling.original_context_length";
-    let original_context_len = hyper.u32(name)?.unwrap_or(hyper.context_len_max);
-    if original_context_len == 0 {
-        return Err(hyper.refuse(name, 0, "at least 1"));
-    }
+    let original_context_len = original_context_len(hyper)?;
+    let log_multiplier = hyper.positive("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
     let beta_fast = hyper.positive("rope.scaling.yarn_beta_fast")?.unwrap_or(BETA_FAST_DEFAULT);
     let beta_slow = hyper.positive("rope.scaling.yarn_beta_slow")?.unwrap_or(BETA_SLOW_DEFAULT);
     if beta_fast <= beta_slow {
         return Err(hyper.refuse("rope.scaling.yarn_beta_fast", beta_fast, format!("more than {beta_slow}")));
     }
-    Ok(RopeScaling::Yarn { factor, original_context_len, beta_fast, beta_slow })
+    Ok(RopeScaling::Yarn { factor, original_context_len, beta_fast, beta_slow, log_multiplier })
 }
 
 /// Computes the table. `small` holds the values of the tensors that `ModelSpec::small_tensors` lists.
@@ -99,26 +135,43 @@ pub(super) fn resolve(
     rotary: &RotarySpec,
     small: &BTreeMap<String, Vec<f32>>,
 ) -> Result<RopeSpec, ArchError> {
-    let dimensions = f64::from(rotary.dimensions);
-    let base = f64::from(rotary.base);
-    let pairs = rotary.dimensions / 2;
-    let divisors = match &rotary.divisors {
-        Some(part) => Some(checked_divisors(part, small)?),
+    let inverse_frequencies = frequencies(rotary, rotary.divisors.as_ref(), small)?;
+    let long = match &rotary.long {
+        Some((beyond, divisors)) => Some(LongRope {
+            beyond: *beyond,
+            inverse_frequencies: frequencies(rotary, Some(divisors), small)?,
+        }),
         None => None,
     };
-    let mut inverse_frequencies = Vec::with_capacity(pairs as usize);
-    for pair in 0..pairs {
-        let trained = libm::pow(base, -2.0 * f64::from(pair) / dimensions);
-        let divisor =
-            divisors.and_then(|list| list.get(pair as usize)).map_or(1.0, |value| f64::from(*value));
-        inverse_frequencies.push(scale(trained / divisor, f64::from(pair), rotary));
-    }
     let stretch = match rotary.scaling {
-        RopeScaling::Yarn { factor, .. } => 1.0 + 0.1 * libm::log(f64::from(factor)),
+        RopeScaling::Yarn { factor, log_multiplier, .. } => {
+            let stretch = |by: f64| 1.0 + 0.1 * by * libm::log(f64::from(factor));
+            stretch(1.0) / stretch(f64::from(log_multiplier))
+        }
         RopeScaling::None | RopeScaling::Linear { .. } => 1.0,
     };
     let magnitude = f64::from(rotary.attention_factor) * stretch;
-    Ok(RopeSpec { inverse_frequencies, magnitude, pairing: rotary.pairing })
+    let RotarySpec { pairing, query_factor, .. } = *rotary;
+    Ok(RopeSpec { inverse_frequencies, long, magnitude, pairing, query_factor })
+}
+
+/// Radians per position of each pair.
+fn frequencies(
+    rotary: &RotarySpec,
+    divisors: Option<&VectorPart>,
+    small: &BTreeMap<String, Vec<f32>>,
+) -> Result<Vec<f64>, ArchError> {
+    let (dimensions, base) = (f64::from(rotary.dimensions), f64::from(rotary.base));
+    let divisors = match divisors {
+        Some(part) => Some(checked_divisors(part, small)?),
+        None => None,
+    };
+    let frequency = |pair: u32| {
+        let trained = libm::pow(base, -2.0 * f64::from(pair) / dimensions);
+        let divisor = divisors.and_then(|list| list.get(pair as usize)).map_or(1.0, |d| f64::from(*d));
+        scale(trained / divisor, f64::from(pair), rotary)
+    };
+    Ok((0..rotary.dimensions / 2).map(frequency).collect())
 }
 
 fn checked_divisors<'a>(
@@ -145,7 +198,7 @@ fn scale(frequency: f64, pair: f64, rotary: &RotarySpec) -> f64 {
     match rotary.scaling {
         RopeScaling::None => frequency,
         RopeScaling::Linear { factor } => frequency / f64::from(factor),
-        RopeScaling::Yarn { factor, original_context_len, beta_fast, beta_slow } => {
+        RopeScaling::Yarn { factor, original_context_len, beta_fast, beta_slow, .. } => {
             let dimensions = f64::from(rotary.dimensions);
             // The (fractional) pair that makes `rotations` turns within the original context.
             let pair_of = |rotations: f32| {

@@ -6,7 +6,7 @@ use std::fmt;
 use fanlight_messages::TensorType;
 
 use super::limits::LAYERS_MAX;
-use super::tensors::{Place, place_of};
+use super::tensors::{Place, place_of, trunk_layers};
 use crate::gguf::{MetadataError, MetadataValue, ModelFile};
 
 /// A model file at a glance. `None` where the file does not say.
@@ -63,7 +63,7 @@ impl ModelSummary {
         let key = |name: &str| format!("{}.{name}", architecture.as_deref().unwrap_or_default());
         let block_count = metadata.get_u32(&key("block_count"))?;
         let predicted = metadata.get_u32(&key("nextn_predict_layers"))?.unwrap_or(0);
-        let layers = block_count.map(|count| count.saturating_sub(predicted));
+        let layers = block_count.map(|count| trunk_layers(model, count, predicted));
         let heads = head_counts(model, &key("attention.head_count"), layers)?;
         let kv_heads = head_counts(model, &key("attention.head_count_kv"), layers)?;
         let rows = model.tensor("token_embd.weight").and_then(|tensor| tensor.info.dims.get(1).copied());

@@ -48,6 +48,24 @@ pub(super) fn place_of(name: &str) -> Place {
     if TEXT_COMPONENTS.contains(&component) { Place::Text } else { Place::Sibling }
 }
 
+/// Blocks that are run. Of the last `predicted` ones, which the metadata says predict further tokens, those
+/// do that have tensors for it or that the file has left out.
+pub(super) fn trunk_layers(model: &ModelFile, block_count: u32, predicted: u32) -> u32 {
+    let (mut present, mut predicting) = (BTreeSet::new(), BTreeSet::new());
+    for tensor in model.tensors() {
+        let name = &tensor.info.name;
+        if let Place::Layer(layer) = place_of(name) {
+            present.insert(layer);
+            if name.split('.').nth(2) == Some("nextn") {
+                predicting.insert(layer);
+            }
+        }
+    }
+    let is_trunk = |layer: &u32| present.contains(layer) && !predicting.contains(layer);
+    let counted = block_count.saturating_sub(predicted);
+    counted + (counted..block_count).take_while(is_trunk).count() as u32
+}
+
 /// The tensors of a model, with an account of those used.
 pub(super) struct TensorSource<'a> {
     model: &'a ModelFile,
@@ -71,14 +89,36 @@ impl<'a> TensorSource<'a> {
         Ok(tensor.info.dims.get(1).copied().unwrap_or(1))
     }
 
+    /// Whether the file has a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.model.tensor(name).is_some()
+    }
+
     /// A matrix of `rows` rows of `columns` weights.
     pub(super) fn weight(&mut self, name: String, columns: u32, rows: u32) -> Result<Weight, ArchError> {
+        let [weight] = self.slices(name, columns, [rows])?;
+        Ok(weight)
+    }
+
+    /// Matrices of `columns` weights a row that one tensor holds one after the other.
+    pub(super) fn slices<const N: usize>(
+        &mut self,
+        name: String,
+        columns: u32,
+        rows: [u32; N],
+    ) -> Result<[Weight; N], ArchError> {
         let info = self.find(&name).ok_or_else(|| missing(&name))?;
-        check_shape(info, &[columns.into(), rows.into()])?;
+        check_shape(info, &[columns.into(), rows.iter().map(|rows| u64::from(*rows)).sum()])?;
         if !columns.is_multiple_of(BLOCK_LEN) {
             return Err(ArchError::Columns { tensor: name, columns });
         }
-        Ok(Weight { tensor: name, tensor_type: info.tensor_type, rows, columns })
+        let mut first_row = 0;
+        Ok(rows.map(|rows| {
+            let tensor_type = info.tensor_type;
+            let weight = Weight { tensor: name.clone(), tensor_type, first_row, rows, columns };
+            first_row += rows;
+            weight
+        }))
     }
 
     /// A matrix that may be absent.

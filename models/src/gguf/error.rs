@@ -1,5 +1,6 @@
 //! Why a header is refused.
 
+use fanlight_messages::TensorType;
 use thiserror::Error;
 
 use super::metadata::MetadataError;
@@ -75,7 +76,11 @@ pub enum GgufError {
     #[error("tensor {tensor} has the dimensions {dims:?}, and none may be 0; the file is damaged")]
     ZeroDimension { tensor: String, dims: Vec<u64> },
     /// A weight format without kernels.
-    #[error("tensor {tensor} uses type {id}{}, unsupported; choose another quantisation", known_name(*id))]
+    #[error(
+        "tensor {tensor} is {}, which is not supported; choose a file in Q4_K_M, Q8_0 or another of the \
+         types {}",
+        type_name(*id), supported_types()
+    )]
     UnsupportedType { tensor: String, id: u32 },
     /// A row that is not a whole number of blocks.
     #[error(
@@ -99,27 +104,43 @@ pub enum GgufError {
     BeyondFile { tensor: String, offset: u64, bytes: u64, file_bytes: u64 },
 }
 
-/// Names of the published formats that have no kernels here, for the error message.
-fn known_name(id: u32) -> &'static str {
-    match id {
-        9 => " (Q8_1)",
-        15 => " (Q8_K)",
-        16 => " (IQ2_XXS)",
-        17 => " (IQ2_XS)",
-        18 => " (IQ3_XXS)",
-        19 => " (IQ1_S)",
-        21 => " (IQ3_S)",
-        22 => " (IQ2_S)",
-        23 => " (IQ4_XS)",
-        24 => " (I8)",
-        25 => " (I16)",
-        26 => " (I32)",
-        27 => " (I64)",
-        28 => " (F64)",
-        29 => " (IQ1_M)",
-        34 => " (TQ1_0)",
-        35 => " (TQ2_0)",
-        39 => " (MXFP4)",
-        _ => "",
-    }
+/// Names of the published formats that have no kernels here.
+const OTHER_TYPES: [(u32, &str); 28] = [
+    (4, "Q4_2"),
+    (5, "Q4_3"),
+    (9, "Q8_1"),
+    (15, "Q8_K"),
+    (16, "IQ2_XXS"),
+    (17, "IQ2_XS"),
+    (18, "IQ3_XXS"),
+    (19, "IQ1_S"),
+    (21, "IQ3_S"),
+    (22, "IQ2_S"),
+    (23, "IQ4_XS"),
+    (24, "I8"),
+    (25, "I16"),
+    (26, "I32"),
+    (27, "I64"),
+    (28, "F64"),
+    (29, "IQ1_M"),
+    (31, "Q4_0_4_4"),
+    (32, "Q4_0_4_8"),
+    (33, "Q4_0_8_8"),
+    (34, "TQ1_0"),
+    (35, "TQ2_0"),
+    (36, "IQ4_NL_4_4"),
+    (37, "IQ4_NL_4_8"),
+    (38, "IQ4_NL_8_8"),
+    (39, "MXFP4"),
+    (40, "NVFP4"),
+    (41, "Q1_0"),
+];
+
+fn type_name(id: u32) -> String {
+    let known = OTHER_TYPES.iter().find(|(known, _)| *known == id);
+    known.map_or_else(|| format!("of the unknown type {id}"), |(_, name)| format!("of type {name}"))
+}
+
+fn supported_types() -> String {
+    TensorType::ALL.map(TensorType::name).join(", ")
 }

@@ -79,6 +79,11 @@ impl MetadataValue {
         scalar.to_owned()
     }
 
+    /// An integer that fits.
+    pub(super) fn as_u32(&self) -> Option<u32> {
+        self.integer().and_then(|value| u32::try_from(value).ok())
+    }
+
     fn integer(&self) -> Option<i128> {
         Some(match *self {
             Self::U8(v) => v.into(),
@@ -138,6 +143,25 @@ impl MetadataArray {
         self.len() == 0
     }
 
+    /// Keeps the first `len` elements.
+    pub(super) fn truncate(&mut self, len: usize) {
+        match self {
+            Self::U8(v) => v.truncate(len),
+            Self::I8(v) => v.truncate(len),
+            Self::U16(v) => v.truncate(len),
+            Self::I16(v) => v.truncate(len),
+            Self::U32(v) => v.truncate(len),
+            Self::I32(v) => v.truncate(len),
+            Self::U64(v) => v.truncate(len),
+            Self::I64(v) => v.truncate(len),
+            Self::F32(v) => v.truncate(len),
+            Self::F64(v) => v.truncate(len),
+            Self::Bool(v) => v.truncate(len),
+            Self::String(v) => v.truncate(len),
+            Self::Array(v) => v.truncate(len),
+        }
+    }
+
     fn integers(&self) -> Option<Vec<i128>> {
         fn widen<T: Copy + Into<i128>>(values: &[T]) -> Option<Vec<i128>> {
             Some(values.iter().map(|v| (*v).into()).collect())
@@ -171,6 +195,11 @@ impl Metadata {
             positions.entry(key.clone()).or_insert(position);
         }
         Self { entries, positions }
+    }
+
+    /// All entries, to be changed and put together again.
+    pub(super) fn into_entries(self) -> Vec<(String, MetadataValue)> {
+        self.entries
     }
 
     /// All entries in file order.

@@ -6,6 +6,7 @@ pub mod header;
 pub mod limits;
 pub mod metadata;
 pub mod model_file;
+mod packaging;
 pub mod tensor;
 mod value;
 

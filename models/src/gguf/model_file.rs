@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::header::GgufHeader;
 use super::limits::SHARDS_MAX;
 use super::metadata::{Metadata, MetadataError};
+use super::packaging::in_known_words;
 use super::tensor::TensorInfo;
 
 /// Files that do not make one model.
@@ -72,7 +73,8 @@ pub struct Shard {
 pub struct ModelFile {
     /// Files in the order of their parts.
     pub shards: Vec<Shard>,
-    /// Metadata of the first part, the one that holds architecture and tokenizer.
+    /// Metadata of the first part, the one that holds architecture and tokenizer, in the words of the
+    /// specification whoever packaged the model.
     pub metadata: Metadata,
     /// Tensors in part order and file order.
     tensors: Vec<ModelTensor>,
@@ -131,7 +133,8 @@ impl ModelFile {
             metadata.get_or_insert(part.header.metadata);
             shards.push(Shard { name: part.name, file_bytes: part.header.file_bytes });
         }
-        Ok(Self { shards, metadata: metadata.ok_or(ShardError::NoFile)?, tensors, positions })
+        let metadata = in_known_words(metadata.ok_or(ShardError::NoFile)?, &tensors);
+        Ok(Self { shards, metadata, tensors, positions })
     }
 
     /// Tensors in part order and file order.

@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Stop, check_limit};
 use super::error::GgufError;
-use super::limits::{ARRAY_DEPTH_MAX, ARRAY_LEN_MAX, STRING_BYTES_MAX};
+use super::limits::{ARRAY_DEPTH_MAX, ARRAY_LEN_MAX, HEADER_BYTES_MAX, STRING_BYTES_MAX};
 use super::metadata::{MetadataArray, MetadataValue};
 
 /// Type ids of the specification.
@@ -27,10 +27,18 @@ const STRING_BYTES_MIN: u64 = 8;
 /// Bytes of the smallest array: element type and count.
 const ARRAY_BYTES_MIN: u64 = 12;
 
+/// A whole tokenizer in its own format, which the specification allows beside the lists. Nothing here reads
+/// it, so it is not kept, and only the header's own limit bounds it.
+const UNREAD_TOKENIZER: &str = "tokenizer.huggingface.json";
+
 /// Reads the type and the value of `key`.
 pub(super) fn read_value(cursor: &mut Cursor<'_>, key: &str) -> Result<MetadataValue, Stop> {
     let type_id = cursor.u32(key)?;
     Ok(match type_id {
+        id::STRING if key == UNREAD_TOKENIZER => {
+            cursor.string(HEADER_BYTES_MAX, key)?;
+            MetadataValue::String(b"(not kept)".to_vec())
+        }
         id::STRING => MetadataValue::String(cursor.string(STRING_BYTES_MAX, key)?.to_vec()),
         id::ARRAY => MetadataValue::Array(read_array(cursor, key, 1)?),
         scalar => first_of(read_elements(cursor, key, scalar, 1)?)

@@ -47,6 +47,16 @@ const QWEN2: (&str, GiveBack) = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
     GiveBack::UnlessLineBreak,
 );
+/// As `QWEN2`, with line breaks apart from the signs before them.
+const SEED_CODER: (&str, GiveBack) = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+",
+    GiveBack::UnlessLineBreak,
+);
+/// As `QWEN2`, with digits left together.
+const MINICPM5: (&str, GiveBack) = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
+    GiveBack::UnlessLineBreak,
+);
 const TEKKEN: (&str, GiveBack) = (
     concat!(
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
@@ -93,14 +103,28 @@ const CJK_AND_MORE: (&str, GiveBack) = (r"[一-龥ࠀ-一가-\x{D7FF}]+", GiveBa
 
 const RULES: &[Rule] = &[
     Rule {
-        names: &["gpt-2", "phi-2", "gpt2", "mpt", "jais", "exaone4", "mellum", "trillion"],
+        names: &[
+            "gpt-2",
+            "phi-2",
+            "gpt2",
+            "mpt",
+            "jais",
+            "exaone4",
+            "mellum",
+            "trillion",
+            "olmo",
+            "a.x-4.0",
+            "gigachat",
+            "granite-docling",
+            "modern-bert",
+        ],
         stages: &[GPT2],
         normalises: false,
         looks_up_words: false,
         adds_bos: false,
     },
     Rule {
-        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2"],
+        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "midm-2.0"],
         stages: &[CL100K],
         normalises: false,
         looks_up_words: true,
@@ -115,14 +139,32 @@ const RULES: &[Rule] = &[
     },
     Rule { names: &["qwen2"], stages: &[QWEN2], normalises: true, looks_up_words: false, adds_bos: false },
     Rule {
-        names: &["deepseek-r1-qwen", "stablelm2", "megrez", "hunyuan", "grok-2"],
+        names: &[
+            "deepseek-r1-qwen",
+            "stablelm2",
+            "megrez",
+            "hunyuan",
+            "grok-2",
+            "kormo",
+            "f2llmv2",
+            "solar-open",
+        ],
         stages: &[QWEN2],
         normalises: false,
         looks_up_words: false,
         adds_bos: false,
     },
     Rule {
-        names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"],
+        names: &[
+            "smollm",
+            "starcoder",
+            "refact",
+            "command-r",
+            "codeshell",
+            "exaone",
+            "minerva-7b",
+            "mellum2",
+        ],
         stages: &[SINGLE_DIGITS, GPT2],
         normalises: false,
         looks_up_words: false,
@@ -156,15 +198,29 @@ const RULES: &[Rule] = &[
         adds_bos: false,
     },
     Rule {
-        names: &["deepseek-v3", "hunyuan-dense"],
+        names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
         stages: &[(r"\p{N}{1,3}", GiveBack::Never), (r"[一-龥぀-ゟ゠-ヿ]+", GiveBack::Never), DEEPSEEK_V3],
+        normalises: false,
+        looks_up_words: false,
+        adds_bos: false,
+    },
+    Rule {
+        names: &["seed-coder"],
+        stages: &[SEED_CODER],
+        normalises: false,
+        looks_up_words: false,
+        adds_bos: false,
+    },
+    Rule {
+        names: &["minicpm5"],
+        stages: &[(r"\p{N}{1,3}", GiveBack::Never), MINICPM5],
         normalises: false,
         looks_up_words: false,
         adds_bos: false,
     },
     Rule { names: &["tekken"], stages: &[TEKKEN], normalises: false, looks_up_words: true, adds_bos: true },
     Rule {
-        names: &["gpt-4o", "llama4", "minimax-m2"],
+        names: &["gpt-4o", "llama4", "minimax-m2", "kanana2", "talkie"],
         stages: &[O200K],
         normalises: false,
         looks_up_words: false,

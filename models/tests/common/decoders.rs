@@ -33,6 +33,7 @@ pub struct Decoder {
     pub tied: bool,
     pub qkv_bias: bool,
     pub head_norms: bool,
+    pub pre_norms: bool,
     pub post_norms: bool,
     /// Writes `attention.key_length` and `attention.value_length`.
     pub key_length: bool,
@@ -55,9 +56,10 @@ pub fn tiny(arch: &'static str) -> Decoder {
         freq_base: 10_000.0,
         epsilon: 1e-5,
         tied: false,
-        qkv_bias: arch == "qwen2",
-        head_norms: arch == "qwen3" || arch == "gemma3",
-        post_norms: arch == "gemma3",
+        qkv_bias: arch == "qwen2" || arch == "qwen2vl",
+        head_norms: ["qwen3", "qwen3vl", "gemma3", "olmo2", "exaone4"].contains(&arch),
+        pre_norms: arch != "olmo2" && arch != "exaone4",
+        post_norms: ["gemma2", "gemma3", "olmo2", "exaone4"].contains(&arch),
         key_length: false,
         type_of: |_, _| Q8_0,
     }
@@ -93,26 +95,31 @@ impl Decoder {
 
     fn write_layer(&self, w: &mut GgufWriter, layer: u64) {
         let (query, kv) = (self.heads * self.head_len, self.kv_heads * self.head_len);
+        let (fused, apart) = (self.arch == "phi3", self.arch != "phi3");
+        // Norms of whole rows, or of heads.
+        let norms = |len| if ["olmo2", "olmo3"].contains(&self.arch) { len } else { self.head_len };
         let matrices = [
-            ("attn_q", self.width, query),
-            ("attn_k", self.width, kv),
-            ("attn_v", self.width, kv),
-            ("attn_output", query, self.width),
-            ("ffn_gate", self.width, self.feed_forward),
-            ("ffn_up", self.width, self.feed_forward),
-            ("ffn_down", self.feed_forward, self.width),
+            ("attn_qkv", self.width, query + 2 * kv, fused),
+            ("attn_q", self.width, query, apart),
+            ("attn_k", self.width, kv, apart),
+            ("attn_v", self.width, kv, apart),
+            ("attn_output", query, self.width, true),
+            ("ffn_gate", self.width, self.feed_forward, apart),
+            ("ffn_up", self.width, self.feed_forward, apart),
+            ("ffn_up", self.width, 2 * self.feed_forward, fused),
+            ("ffn_down", self.feed_forward, self.width, true),
         ];
-        for (name, columns, rows) in matrices {
+        for (name, columns, rows, _) in matrices.into_iter().filter(|matrix| matrix.3) {
             w.tensor(&format!("blk.{layer}.{name}.weight"), &[columns, rows], (self.type_of)(layer, name));
         }
         let vectors = [
-            ("attn_norm.weight", self.width, true),
-            ("ffn_norm.weight", self.width, true),
+            ("attn_norm.weight", self.width, self.pre_norms),
+            ("ffn_norm.weight", self.width, self.pre_norms),
             ("attn_q.bias", query, self.qkv_bias),
             ("attn_k.bias", kv, self.qkv_bias),
             ("attn_v.bias", kv, self.qkv_bias),
-            ("attn_q_norm.weight", self.head_len, self.head_norms),
-            ("attn_k_norm.weight", self.head_len, self.head_norms),
+            ("attn_q_norm.weight", norms(query), self.head_norms),
+            ("attn_k_norm.weight", norms(kv), self.head_norms),
             ("post_attention_norm.weight", self.width, self.post_norms),
             ("post_ffw_norm.weight", self.width, self.post_norms),
         ];

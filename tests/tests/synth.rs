@@ -81,8 +81,8 @@ fn imitated_roundings_stay_close_to_exact_arithmetic() {
     let bytes = tiny(Architecture::Llama, TensorType::Q8_0, 3).build().expect("a file").to_bytes();
     let whole = exact(bytes.clone()).forward(&TOKENS).expect("forward").logits;
     for roundings in [
-        Roundings { int8_activations: true, f16_kv: false },
-        Roundings { int8_activations: false, f16_kv: true },
+        Roundings { int8_activations: true, ..Roundings::default() },
+        Roundings { f16_kv: true, ..Roundings::default() },
     ] {
         let rounded = Reference::from_bytes(bytes.clone(), roundings).expect("a model");
         let rounded = { rounded }.forward(&TOKENS).expect("forward").logits;

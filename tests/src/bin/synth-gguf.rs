@@ -14,7 +14,7 @@ use std::time::Instant;
 #[derive(Parser)]
 struct Arguments {
     /// smollm2-135m, qwen2.5-0.5b, qwen2.5-1.5b, qwen3-0.6b, llama-3.2-1b, llama-3.1-8b, gemma3-27b, or
-    /// tiny-llama, tiny-qwen2, tiny-qwen3, tiny-gemma3
+    /// tiny-ARCHITECTURE
     #[arg(long)]
     shape: String,
     /// A type such as q4_0, q8_0, q6_k, f16 (head and odd rows as published files have them), or a mix:
@@ -30,6 +30,9 @@ struct Arguments {
     /// As many layers instead of the shape's own.
     #[arg(long)]
     layers: Option<u32>,
+    /// Positions that windowed layers of a tiny model see, instead of the shape's own.
+    #[arg(long)]
+    window: Option<u32>,
     /// Let the text be a cycle of so many tokens, at the full cost of every step; the head is then not tied.
     #[arg(long, value_name = "TOKENS")]
     cycle: Option<u32>,
@@ -63,6 +66,7 @@ fn main() -> anyhow::Result<()> {
         };
         let mut model = tiny(architecture, tensor_type, arguments.seed);
         model.shape.layers = arguments.layers.unwrap_or(model.shape.layers);
+        model.shape.window = arguments.window.or(model.shape.window);
         let bytes = model.build()?.to_bytes();
         create()?.write_all(&bytes)?;
         bytes.len() as u64

@@ -5,20 +5,31 @@ use super::rope::{Rope, Scaling};
 use crate::blocks::decode_row;
 use crate::gguf::{GgufReader, Value};
 
-/// gemma3: every sixth layer sees everything, unless the file says otherwise.
-const GEMMA_PATTERN: u64 = 6;
 /// gemma3: rope base of the windowed layers, unless the file says otherwise.
 const GEMMA_LOCAL_BASE: f64 = 10_000.0;
+/// The period of windows of the other architectures that have them: (name, period).
+const PERIODS: [(&str, usize); 4] = [("gemma2", 2), ("gemma3", 6), ("olmo2", 4), ("exaone4", 4)];
+/// Architectures whose elements 2i and 2i + 1 rotate together.
+const ADJACENT: [&str; 5] = ["llama", "smollm3", "mistral3", "granite", "ernie4_5"];
+/// Those that have no norms before the blocks.
+const WITHOUT_PRE_NORMS: [&str; 2] = ["olmo2", "exaone4"];
+/// All that this reference knows.
+const KNOWN: [&str; 15] = [
+    "llama", "qwen2", "qwen3", "gemma3", "qwen2vl", "qwen3vl", "gemma", "gemma2", "phi3", "smollm3",
+    "mistral3", "granite", "ernie4_5", "olmo2", "exaone4",
+];
 /// gemma3 27B, the one size whose queries are scaled by width / heads, is told by its layer count.
 const GEMMA_27B_LAYERS: usize = 62;
+/// gemma2's, likewise.
+const GEMMA2_27B_LAYERS: usize = 46;
 
 /// One layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerConfig {
     /// Positions seen, the current one included.
     pub window: Option<usize>,
-    /// Index into [`Config::ropes`].
-    pub rope: usize,
+    /// Index into [`Config::ropes`]; `None` leaves positions out.
+    pub rope: Option<usize>,
 }
 
 /// Shape of a model.
@@ -38,12 +49,24 @@ pub struct Config {
     pub embedding_scale: f64,
     /// Multiplies query·key.
     pub query_scale: f64,
+    /// Queries at position p are multiplied by 1 + gain · ln(⌊p / period⌋ + 1): gain and period.
+    pub query_growth: Option<(f64, usize)>,
+    /// `cap · tanh(score / cap)` on the scores.
+    pub scores_soft_cap: Option<f64>,
+    /// The inputs of the blocks are normalised.
+    pub has_pre_norms: bool,
+    /// Multiplies what the blocks add.
+    pub residual_scale: f64,
+    /// Divides the logits.
+    pub logits_divisor: f64,
     /// GELU (tanh) instead of SiLU.
     pub is_gelu: bool,
     /// `cap · tanh(logit / cap)` on the logits.
     pub logits_soft_cap: Option<f64>,
     /// Position rules.
     pub ropes: Vec<Rope>,
+    /// The first of them in contexts longer than so many tokens.
+    pub long_rope: Option<(usize, Rope)>,
     /// Layers.
     pub layers: Vec<LayerConfig>,
 }
@@ -68,6 +91,58 @@ impl Keys<'_> {
     fn float(&self, key: &str, default: f64) -> f64 {
         self.value(key).and_then(Value::as_f64).unwrap_or(default)
     }
+    /// Rules of positions, and the first of them in long contexts.
+    fn ropes(
+        &self,
+        name: &str,
+        head_len: usize,
+        divisors: Option<Vec<f32>>,
+        long_divisors: Option<Vec<f32>>,
+        is_adjacent: bool,
+    ) -> Result<(Vec<Rope>, Option<(usize, Rope)>), ReferenceError> {
+        let rotated_len = self.count_or("rope.dimension_count", Some(head_len))?;
+        let base = self.float("rope.freq_base", 10_000.0);
+        let rope = |scaling, divisors| Rope::new(base, rotated_len, scaling, divisors, is_adjacent);
+        let mut ropes = vec![rope(self.scaling()?, divisors.as_deref())];
+        match name {
+            "gemma3" => {
+                let local_base = self.float("rope.freq_base_swa", GEMMA_LOCAL_BASE);
+                ropes.push(Rope::new(local_base, rotated_len, Scaling::None, None, is_adjacent));
+            }
+            "olmo2" => ropes.push(rope(Scaling::None, None)),
+            _ => {}
+        }
+        let mut long_rope = None;
+        if let Some(divisors) = long_divisors {
+            let mut long = rope(Scaling::None, Some(&divisors));
+            ropes[0].magnitude = self.float("rope.scaling.attn_factor", 1.0);
+            long.magnitude = ropes[0].magnitude;
+            long_rope = Some((self.count("rope.scaling.original_context_length")?, long));
+        }
+        Ok((ropes, long_rope))
+    }
+
+    /// Windows and position rules of the layers.
+    fn layers(&self, name: &str, count: usize) -> Result<Vec<LayerConfig>, ReferenceError> {
+        let mut layers = vec![LayerConfig { window: None, rope: Some(0) }; count];
+        if name == "smollm3" {
+            layers.iter_mut().skip(3).step_by(4).for_each(|layer| layer.rope = None);
+        }
+        let usual = PERIODS.iter().find(|(known, _)| *known == name);
+        let window = self.value("attention.sliding_window").and_then(Value::as_u64);
+        let (Some(window), Some((_, usual))) = (window, usual) else { return Ok(layers) };
+        let period = self.count_or("attention.sliding_window_pattern", Some(*usual))?;
+        for (index, layer) in layers.iter_mut().enumerate() {
+            if index % period != period - 1 {
+                layer.window = Some(window as usize);
+                layer.rope = Some(usize::from(matches!(name, "gemma3" | "olmo2")));
+            } else if name == "exaone4" {
+                layer.rope = None;
+            }
+        }
+        Ok(layers)
+    }
+
     fn scaling(&self) -> Result<Scaling, ReferenceError> {
         let factor = self.float("rope.scaling.factor", self.float("rope.scale_linear", 1.0));
         let kind = self.value("rope.scaling.type").and_then(Value::as_text);
@@ -79,7 +154,10 @@ impl Keys<'_> {
                 original_context: self
                     .count_or("rope.scaling.original_context_length", self.count("context_length").ok())?
                     as f64,
-                attention_factor: self.float("rope.scaling.attn_factor", 1.0),
+                attention_factor: self.float("rope.scaling.attn_factor", 1.0) / {
+                    let by = self.float("rope.scaling.yarn_log_multiplier", 0.0);
+                    1.0 + 0.1 * by * factor.ln()
+                },
                 beta_fast: self.float("rope.scaling.yarn_beta_fast", 32.0),
                 beta_slow: self.float("rope.scaling.yarn_beta_slow", 1.0),
             }),
@@ -94,55 +172,68 @@ impl Config {
     /// # Errors
     /// [`ReferenceError`] when the architecture is unknown or a key is missing.
     pub fn from_file(file: &mut GgufReader) -> Result<Self, ReferenceError> {
-        let divisors = read_vector(file, "rope_freqs.weight")?;
+        let read = |file: &mut GgufReader, name| read_vector(file, name);
+        let short = read(file, "rope_factors_short.weight")?;
+        let divisors = read(file, "rope_freqs.weight")?.or(short);
+        let long_divisors = read(file, "rope_factors_long.weight")?;
         let architecture = file.get("general.architecture").and_then(Value::as_text).unwrap_or("").to_owned();
-        if !["llama", "qwen2", "qwen3", "gemma3"].contains(&architecture.as_str()) {
+        if !KNOWN.contains(&architecture.as_str()) {
             return Err(ReferenceError::Architecture(architecture));
         }
-        let is_gemma = architecture == "gemma3";
-        let is_adjacent = architecture == "llama";
-        let keys = Keys { file, architecture };
+        let name = architecture.as_str();
+        let is_gemma = name.starts_with("gemma");
+        let is_adjacent = ADJACENT.contains(&name);
+        let keys = Keys { file, architecture: architecture.clone() };
         let width = keys.count("embedding_length")?;
         let query_heads = keys.count("attention.head_count")?;
         let head_len = keys.count_or("attention.key_length", Some(width / query_heads))?;
-        let rotated_len = keys.count_or("rope.dimension_count", Some(head_len))?;
-        let base = keys.float("rope.freq_base", 10_000.0);
-        let local_base = keys.float("rope.freq_base_swa", GEMMA_LOCAL_BASE);
         let layer_count = keys.count("block_count")?;
-        let mut ropes = vec![Rope::new(base, rotated_len, keys.scaling()?, divisors.as_deref(), is_adjacent)];
-        let mut layers = vec![LayerConfig { window: None, rope: 0 }; layer_count];
-        if is_gemma {
-            ropes.push(Rope::new(local_base, rotated_len, Scaling::None, None, is_adjacent));
-            let window = keys.count("attention.sliding_window")?;
-            let period = keys.count_or("attention.sliding_window_pattern", Some(GEMMA_PATTERN as usize))?;
-            for (index, layer) in layers.iter_mut().enumerate() {
-                if index % period != period - 1 {
-                    *layer = LayerConfig { window: Some(window), rope: 1 };
-                }
-            }
-        }
-        let scaled_len =
-            if is_gemma && layer_count == GEMMA_27B_LAYERS { width / query_heads } else { head_len };
+        let (ropes, long_rope) = keys.ropes(name, head_len, divisors, long_divisors, is_adjacent)?;
+        let layers = keys.layers(name, layer_count)?;
+        let is_27b =
+            matches!((name, layer_count), ("gemma3", GEMMA_27B_LAYERS) | ("gemma2", GEMMA2_27B_LAYERS));
+        let scaled_len = if is_27b { width / query_heads } else { head_len };
+        let growth = keys.value("attention.temperature_scale").and_then(Value::as_f64);
+        let original_context =
+            keys.count_or("rope.scaling.original_context_length", keys.count("context_length").ok())?;
         Ok(Self {
             width,
             query_heads,
             kv_heads: keys.count_or("attention.head_count_kv", Some(query_heads))?,
             head_len,
             epsilon: keys.float("attention.layer_norm_rms_epsilon", 1e-5),
-            embedding_scale: if is_gemma { (width as f64).sqrt() } else { 1.0 },
-            query_scale: 1.0 / (scaled_len as f64).sqrt(),
+            embedding_scale: keys
+                .float("embedding_scale", if is_gemma { (width as f64).sqrt() } else { 1.0 }),
+            query_scale: keys.float("attention.scale", 1.0 / (scaled_len as f64).sqrt()),
+            query_growth: growth.map(|gain| (gain, original_context)),
+            scores_soft_cap: keys.value("attn_logit_softcapping").and_then(Value::as_f64),
+            has_pre_norms: !WITHOUT_PRE_NORMS.contains(&name),
+            residual_scale: keys.float("residual_scale", 1.0),
+            logits_divisor: keys.float("logit_scale", 1.0),
             is_gelu: is_gemma,
             logits_soft_cap: keys.value("final_logit_softcapping").and_then(Value::as_f64),
             ropes,
+            long_rope,
             layers,
         })
     }
 
     /// True when the forward pass reads a tensor of this name.
     pub fn uses(&self, name: &str) -> bool {
-        const WHOLE: [&str; 4] =
-            ["token_embd.weight", "output.weight", "output_norm.weight", "rope_freqs.weight"];
-        const PER_LAYER: [&str; 16] = [
+        const WHOLE: [&str; 6] = [
+            "token_embd.weight",
+            "output.weight",
+            "output_norm.weight",
+            "rope_freqs.weight",
+            "rope_factors_short.weight",
+            "rope_factors_long.weight",
+        ];
+        const PER_LAYER: [&str; 21] = [
+            "attn_qkv.weight",
+            "attn_output.bias",
+            "ffn_gate.bias",
+            "ffn_up.bias",
+            "ffn_down.bias",
             "attn_norm.weight",
             "attn_q.weight",
             "attn_k.weight",

@@ -27,8 +27,8 @@ pub enum ReferenceError {
     /// A tensor could not be decoded.
     #[error(transparent)]
     Block(#[from] BlockError),
-    /// The architecture is none of llama, qwen2, qwen3, gemma3.
-    #[error("wanted architecture llama, qwen2, qwen3 or gemma3, found {0:?}")]
+    /// The architecture is none that the reference knows.
+    #[error("wanted a decoder that this reference knows, found {0:?}")]
     Architecture(String),
     /// A key that the architecture needs is absent or of another type.
     #[error("metadata key {0} is missing or has another type than wanted")]
@@ -69,6 +69,8 @@ pub struct Roundings {
     pub int8_activations: bool,
     /// Keys and values are rounded to halves.
     pub f16_kv: bool,
+    /// GELU is that of llama.cpp's processors: argument and result are rounded to halves.
+    pub f16_gelu: bool,
 }
 
 /// A model and the positions it has seen.
@@ -119,6 +121,17 @@ impl Reference {
     /// Any [`ReferenceError`].
     pub fn from_bytes(bytes: Vec<u8>, roundings: Roundings) -> Result<Self, ReferenceError> {
         Self::new(GgufReader::from_bytes(bytes)?, roundings)
+    }
+
+    /// Uses the rule of positions for a context of so many tokens, where there are two.
+    #[must_use]
+    pub fn for_context(mut self, context_len: usize) -> Self {
+        if let Some((beyond, long)) = &self.config.long_rope
+            && context_len > *beyond
+        {
+            self.config.ropes[0] = long.clone();
+        }
+        self
     }
 
     /// What the metadata says.

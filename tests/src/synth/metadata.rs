@@ -25,12 +25,17 @@ pub fn metadata(shape: &Shape, vocabulary: &Vocabulary, name: &str) -> Vec<(Stri
         ("rope.freq_base", shape.rope_base.into()),
         ("vocab_size", (vocabulary.len() as u32).into()),
     ];
-    if shape.architecture == Architecture::Llama {
-        keys.push(("rope.dimension_count", shape.head_len.into()));
+    if shape.architecture == Architecture::Llama || shape.rotated_len.is_some() {
+        keys.push(("rope.dimension_count", shape.rotated_len.unwrap_or(shape.head_len).into()));
     }
+    keys.extend(own_keys(shape));
     keys.extend(shape.window.map(|window| ("attention.sliding_window", window.into())));
     match shape.rope_rule {
         RopeRule::Plain | RopeRule::Llama3 { .. } => {}
+        RopeRule::Long { original_context } => {
+            keys.push(("rope.scaling.original_context_length", original_context.into()));
+            keys.push(("rope.scaling.attn_factor", 1.19_f32.into()));
+        }
         RopeRule::Linear(factor) => {
             keys.push(("rope.scaling.type", "linear".into()));
             keys.push(("rope.scaling.factor", factor.into()));
@@ -44,4 +49,32 @@ pub fn metadata(shape: &Shape, vocabulary: &Vocabulary, name: &str) -> Vec<(Stri
     general.extend(keys.into_iter().map(|(key, value)| (format!("{architecture}.{key}"), value)));
     general.extend(vocabulary.metadata());
     general
+}
+
+/// What one architecture alone has. Each value is far enough from a neutral one to be seen in the logits.
+fn own_keys(shape: &Shape) -> Vec<(&'static str, Value)> {
+    match shape.architecture {
+        // Pairs of a head for time, height and width; llama.cpp leaves those beyond three equal parts
+        // unrotated.
+        Architecture::Qwen2Vl | Architecture::Qwen3Vl => {
+            let pairs = (shape.head_len / 2) as i32;
+            let third = pairs / 3;
+            let sections = [pairs - 2 * third, third, third, 0];
+            vec![("rope.dimension_sections", Value::i32s(&sections))]
+        }
+        Architecture::Gemma2 => {
+            vec![("attn_logit_softcapping", 1.5_f32.into()), ("final_logit_softcapping", 5.0_f32.into())]
+        }
+        Architecture::Mistral3 => vec![
+            ("attention.temperature_scale", 0.4_f32.into()),
+            ("rope.scaling.yarn_log_multiplier", 0.5_f32.into()),
+        ],
+        Architecture::Granite => vec![
+            ("embedding_scale", 3.0_f32.into()),
+            ("residual_scale", 0.4_f32.into()),
+            ("attention.scale", 0.35_f32.into()),
+            ("logit_scale", 1.7_f32.into()),
+        ],
+        _ => Vec::new(),
+    }
 }

@@ -13,11 +13,49 @@ pub enum Architecture {
     Qwen3,
     /// Gemma 3: windows, norms after each block, GELU.
     Gemma3,
+    /// Qwen 2 VL's text part.
+    Qwen2Vl,
+    /// Qwen 3 VL's text part.
+    Qwen3Vl,
+    /// Gemma: GELU, no norms after the blocks.
+    Gemma,
+    /// Gemma 2: windows in every second layer, norms after each block, soft caps.
+    Gemma2,
+    /// Phi-3 and 4: fused tensors, two sets of divisors, a part of a head rotates.
+    Phi3,
+    /// SmolLM3: each fourth layer leaves positions out.
+    SmolLm3,
+    /// Ministral 3: queries grow with their position.
+    Mistral3,
+    /// Granite: four scales; here with every bias that a llama file may have.
+    Granite,
+    /// Ernie 4.5.
+    Ernie45,
+    /// OLMo 2 and 3: norms after the blocks only, norms of q and k over rows, windows.
+    Olmo2,
+    /// EXAONE 4: norms after the blocks only.
+    Exaone4,
 }
 
 impl Architecture {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Llama, Self::Qwen2, Self::Qwen3, Self::Gemma3];
+    pub const ALL: [Self; 15] = [
+        Self::Llama,
+        Self::Qwen2,
+        Self::Qwen3,
+        Self::Gemma3,
+        Self::Qwen2Vl,
+        Self::Qwen3Vl,
+        Self::Gemma,
+        Self::Gemma2,
+        Self::Phi3,
+        Self::SmolLm3,
+        Self::Mistral3,
+        Self::Granite,
+        Self::Ernie45,
+        Self::Olmo2,
+        Self::Exaone4,
+    ];
 
     /// The value of `general.architecture`.
     pub fn name(self) -> &'static str {
@@ -26,7 +64,43 @@ impl Architecture {
             Self::Qwen2 => "qwen2",
             Self::Qwen3 => "qwen3",
             Self::Gemma3 => "gemma3",
+            Self::Qwen2Vl => "qwen2vl",
+            Self::Qwen3Vl => "qwen3vl",
+            Self::Gemma => "gemma",
+            Self::Gemma2 => "gemma2",
+            Self::Phi3 => "phi3",
+            Self::SmolLm3 => "smollm3",
+            Self::Mistral3 => "mistral3",
+            Self::Granite => "granite",
+            Self::Ernie45 => "ernie4_5",
+            Self::Olmo2 => "olmo2",
+            Self::Exaone4 => "exaone4",
         }
+    }
+
+    /// Gemma's vocabulary and gate.
+    pub fn is_gemma(self) -> bool {
+        matches!(self, Self::Gemma | Self::Gemma2 | Self::Gemma3)
+    }
+
+    /// Queries and keys are normalised.
+    pub fn has_head_norms(self) -> bool {
+        matches!(self, Self::Qwen3 | Self::Qwen3Vl | Self::Gemma3 | Self::Olmo2 | Self::Exaone4)
+    }
+
+    /// The inputs of the blocks are normalised.
+    pub fn has_pre_norms(self) -> bool {
+        !matches!(self, Self::Olmo2 | Self::Exaone4)
+    }
+
+    /// The outputs of the blocks are normalised.
+    pub fn has_post_norms(self) -> bool {
+        matches!(self, Self::Gemma2 | Self::Gemma3 | Self::Olmo2 | Self::Exaone4)
+    }
+
+    /// Queries, keys and values have biases.
+    pub fn has_projection_biases(self) -> bool {
+        matches!(self, Self::Qwen2 | Self::Qwen2Vl | Self::Granite)
     }
 }
 
@@ -42,6 +116,11 @@ pub enum RopeRule {
         /// Stretch.
         factor: f32,
         /// Training length in tokens.
+        original_context: u32,
+    },
+    /// Two sets of divisors, the second for contexts beyond a length.
+    Long {
+        /// That length in tokens.
         original_context: u32,
     },
     /// Llama 3's rule, stored as a `rope_freqs` tensor of divisors (for a training length of 8,192 tokens).
@@ -68,6 +147,8 @@ pub struct Shape {
     pub kv_heads: u32,
     /// Elements per head.
     pub head_len: u32,
+    /// Of which so many rotate, where that is not all.
+    pub rotated_len: Option<u32>,
     /// Longest context.
     pub context_len: u32,
     /// Base of the rope frequencies.
@@ -106,6 +187,7 @@ impl Shape {
             query_heads: s[3],
             kv_heads: s[4],
             head_len: s[5],
+            rotated_len: None,
             context_len: 32_768,
             rope_base: 1_000_000.0,
             rope_rule: RopeRule::Plain,

@@ -32,6 +32,7 @@ enum Role {
     Norm,
     Bias,
     Divisors,
+    LongDivisors,
 }
 
 /// How the elements of a tensor are drawn.
@@ -118,7 +119,7 @@ impl Slots<'_> {
         rows: u64,
         columns: u64,
     ) -> Result<(), WriteError> {
-        let is_matrix = !matches!(role, Role::Norm | Role::Bias | Role::Divisors);
+        let is_matrix = !matches!(role, Role::Norm | Role::Bias | Role::Divisors | Role::LongDivisors);
         let (layers, is_tied) = (self.shape.layers, self.shape.is_tied);
         let tensor_type =
             if is_matrix { self.types.of(role, columns, layer, layers, is_tied) } else { TensorType::F32 };
@@ -131,6 +132,7 @@ impl Slots<'_> {
             Role::Norm => normal(1.0, 0.2),
             Role::Bias => normal(0.0, 0.3),
             Role::Divisors => Spread::Given(self.divisors()),
+            Role::LongDivisors => Spread::Given(self.divisors().iter().map(|short| 3.0 * short).collect()),
         };
         let plan = TensorPlan::new(name, rows, columns, tensor_type)?;
         self.slots.push(Slot { plan, tensor_type, columns, spread });
@@ -141,6 +143,10 @@ impl Slots<'_> {
     /// shorter than a quarter of it kept, those between by a smooth mean.
     fn divisors(&self) -> Vec<f32> {
         const TRAINING_LEN: f64 = 8192.0;
+        if let RopeRule::Long { .. } = self.shape.rope_rule {
+            let pairs = self.shape.rotated_len.unwrap_or(self.shape.head_len) / 2;
+            return (0..pairs).map(|i| 1.0 + 0.25 * i as f32).collect();
+        }
         let RopeRule::Llama3 { factor } = self.shape.rope_rule else { return Vec::new() };
         let head_len = f64::from(self.shape.head_len);
         let divisor = |i: u32| {
@@ -156,28 +162,50 @@ impl Slots<'_> {
         let s = self.shape;
         let [width, ffn, head] = [s.width, s.ffn_len, s.head_len].map(u64::from);
         let [query, kv] = [s.query_heads, s.kv_heads].map(|heads| u64::from(heads) * head);
-        let is_gemma = s.architecture == Architecture::Gemma3;
-        let mut tensors = vec![
-            ("attn_norm.weight", Role::Norm, 1, width),
-            ("attn_q.weight", Role::QueryKey, query, width),
-            ("attn_k.weight", Role::QueryKey, kv, width),
-            ("attn_v.weight", Role::Value, kv, width),
-            ("attn_output.weight", Role::Other, width, query),
-            ("ffn_norm.weight", Role::Norm, 1, width),
-            ("ffn_gate.weight", Role::Other, ffn, width),
-            ("ffn_up.weight", Role::Other, ffn, width),
-            ("ffn_down.weight", Role::Down, width, ffn),
-        ];
-        if s.architecture == Architecture::Qwen2 {
+        let architecture = s.architecture;
+        let is_fused = architecture == Architecture::Phi3;
+        let mut tensors = Vec::new();
+        if architecture.has_pre_norms() {
+            tensors.push(("attn_norm.weight", Role::Norm, 1, width));
+        }
+        if is_fused {
+            tensors.push(("attn_qkv.weight", Role::QueryKey, query + 2 * kv, width));
+        } else {
+            tensors.extend([
+                ("attn_q.weight", Role::QueryKey, query, width),
+                ("attn_k.weight", Role::QueryKey, kv, width),
+                ("attn_v.weight", Role::Value, kv, width),
+            ]);
+        }
+        tensors.push(("attn_output.weight", Role::Other, width, query));
+        if architecture.has_pre_norms() {
+            tensors.push(("ffn_norm.weight", Role::Norm, 1, width));
+        }
+        if is_fused {
+            tensors.push(("ffn_up.weight", Role::Other, 2 * ffn, width));
+        } else {
+            tensors.push(("ffn_gate.weight", Role::Other, ffn, width));
+            tensors.push(("ffn_up.weight", Role::Other, ffn, width));
+        }
+        tensors.push(("ffn_down.weight", Role::Down, width, ffn));
+        if architecture.has_projection_biases() {
             tensors.push(("attn_q.bias", Role::Bias, 1, query));
             tensors.push(("attn_k.bias", Role::Bias, 1, kv));
             tensors.push(("attn_v.bias", Role::Bias, 1, kv));
         }
-        if is_gemma || s.architecture == Architecture::Qwen3 {
-            tensors.push(("attn_q_norm.weight", Role::Norm, 1, head));
-            tensors.push(("attn_k_norm.weight", Role::Norm, 1, head));
+        if architecture == Architecture::Granite {
+            tensors.push(("attn_output.bias", Role::Bias, 1, width));
+            tensors.push(("ffn_gate.bias", Role::Bias, 1, ffn));
+            tensors.push(("ffn_up.bias", Role::Bias, 1, ffn));
+            tensors.push(("ffn_down.bias", Role::Bias, 1, width));
         }
-        if is_gemma {
+        if architecture.has_head_norms() {
+            let spans = architecture == Architecture::Olmo2;
+            let [of_query, of_key] = if spans { [query, kv] } else { [head; 2] };
+            tensors.push(("attn_q_norm.weight", Role::Norm, 1, of_query));
+            tensors.push(("attn_k_norm.weight", Role::Norm, 1, of_key));
+        }
+        if architecture.has_post_norms() {
             tensors.push(("post_attention_norm.weight", Role::Norm, 1, width));
             tensors.push(("post_ffw_norm.weight", Role::Norm, 1, width));
         }
@@ -202,6 +230,11 @@ pub fn tensors(shape: &Shape, vocabulary_len: usize, types: WeightTypes) -> Resu
     slots.push("output_norm.weight".to_owned(), Role::Norm, 0, 1, width)?;
     if matches!(shape.rope_rule, RopeRule::Llama3 { .. }) {
         slots.push("rope_freqs.weight".to_owned(), Role::Divisors, 0, 1, u64::from(shape.head_len / 2))?;
+    }
+    if matches!(shape.rope_rule, RopeRule::Long { .. }) {
+        let pairs = u64::from(shape.rotated_len.unwrap_or(shape.head_len) / 2);
+        slots.push("rope_factors_short.weight".to_owned(), Role::Divisors, 0, 1, pairs)?;
+        slots.push("rope_factors_long.weight".to_owned(), Role::LongDivisors, 0, 1, pairs)?;
     }
     (0..shape.layers).try_for_each(|layer| slots.layer(layer))?;
     Ok(slots.slots)

@@ -32,27 +32,44 @@ pub enum SynthError {
 }
 
 /// A tiny model of an architecture, every matrix in one type. Width 64 and 16 elements per head for blocks of
-/// 32, width 256 and 64 per head for blocks of 256; grouped heads, three layers (six for gemma3, whose sixth
-/// layer is the first without a window), llama untied and the others tied.
+/// 32, width 256 and 64 per head for blocks of 256; grouped heads, three layers or as many as it takes to
+/// have one of each kind (six for gemma3, whose sixth layer is the first without a window), llama and olmo2
+/// untied and the others tied.
 pub fn tiny(architecture: Architecture, tensor_type: TensorType, seed: u64) -> TinyModel {
     let scale = if tensor_type.block_len() > 32 { 4 } else { 1 };
-    let is_gemma = architecture == Architecture::Gemma3;
-    // Heads wider than width / heads, as these two have.
-    let head_scale = if is_gemma || architecture == Architecture::Qwen3 { 2 } else { 1 };
+    use Architecture::{Gemma2, Gemma3, Llama, Mistral3, Olmo2, Phi3, Qwen3, Qwen3Vl, SmolLm3};
+    let is_gemma3 = architecture == Gemma3;
+    // Heads wider than width / heads, as these have.
+    let has_wide_heads = architecture.is_gemma() || matches!(architecture, Qwen3 | Qwen3Vl | Mistral3);
+    let head_scale = if has_wide_heads { 2 } else { 1 };
+    let head_len = 16 * scale * head_scale;
     let shape = Shape {
         architecture,
-        layers: if is_gemma { 6 } else { 3 },
+        layers: match architecture {
+            Gemma3 => 6,
+            Olmo2 | SmolLm3 => 4,
+            _ => 3,
+        },
         width: 64 * scale,
         ffn_len: if scale == 1 { 160 } else { 512 },
         query_heads: 4,
-        kv_heads: if is_gemma { 1 } else { 2 },
-        head_len: 16 * scale * head_scale,
+        kv_heads: if is_gemma3 { 1 } else { 2 },
+        head_len,
+        rotated_len: (architecture == Phi3).then_some(head_len / 4 * 3),
         context_len: 4096,
         rope_base: 10_000.0,
-        rope_rule: RopeRule::Plain,
-        window: is_gemma.then_some(24),
-        is_tied: architecture != Architecture::Llama,
-        vocabulary: if is_gemma { VocabularyKind::TinySentencePiece } else { VocabularyKind::TinyByteLevel },
+        rope_rule: match architecture {
+            Mistral3 => RopeRule::Yarn { factor: 4.0, original_context: 16 },
+            Olmo2 => RopeRule::Yarn { factor: 4.0, original_context: 64 },
+            Phi3 => RopeRule::Long { original_context: 256 },
+            _ => RopeRule::Plain,
+        },
+        window: matches!(architecture, Gemma2 | Gemma3 | Olmo2).then_some(24),
+        is_tied: !matches!(architecture, Llama | Olmo2),
+        vocabulary: match architecture.is_gemma() {
+            true => VocabularyKind::TinySentencePiece,
+            false => VocabularyKind::TinyByteLevel,
+        },
     };
     TinyModel { shape, types: WeightTypes::All(tensor_type), seed }
 }
@@ -69,7 +86,11 @@ impl TinyModel {
     /// [`SynthError`] when a row is not a whole number of blocks of the wanted type.
     pub fn build(&self) -> Result<GgufFile, SynthError> {
         let vocabulary = self.vocabulary();
-        let name = format!("tiny {}", self.shape.architecture.name());
+        let name = match self.shape.architecture {
+            // llama.cpp wants certain tokens of models that are called phi3.
+            Architecture::Phi3 => "tiny phi".to_owned(),
+            architecture => format!("tiny {}", architecture.name()),
+        };
         let mut file = GgufFile { metadata: metadata(&self.shape, &vocabulary, &name), tensors: Vec::new() };
         for (stream, slot) in tensors(&self.shape, vocabulary.len(), self.types)?.into_iter().enumerate() {
             let data = encode_slot(&slot, &mut Random::new(self.seed, stream as u64))?;

@@ -4,6 +4,7 @@
 mod crates;
 mod licences;
 mod lines;
+mod seam;
 mod source;
 mod versions;
 mod words;
@@ -65,6 +66,7 @@ fn the_tree_keeps_the_rules() {
             findings.extend(source::check(&file.path, &file.text));
         }
     }
+    findings.extend(seam::check(&workspace.files));
     findings.extend(words::check_decisions(&workspace.files));
     findings.extend(crates::check(&workspace.metadata, &workspace.files));
     findings.extend(licences::check(&workspace.metadata, workspace.text_of("deny.toml")));

@@ -237,3 +237,42 @@ fn gemma_3_27b_q4_0() {
     w.set_str("gemma3.rope.scaling.type", "linear").set_f32("gemma3.rope.scaling.factor", 8.0);
     assert_model("gemma-3-27b-q4_0", &w, &SmallTensors::new());
 }
+
+/// The smallest model of each later family, with every key and tensor that is its own.
+#[test]
+fn later_families() {
+    let pairs = |len: usize| vec![2.0; len];
+    for arch in [
+        "qwen2vl", "qwen3vl", "gemma", "gemma2", "phi3", "smollm3", "mistral3", "granite", "ernie4_5",
+        "olmo2", "exaone4",
+    ] {
+        let mut w = Decoder { layers: 4, ..tiny(arch) }.writer();
+        let key = |name: &str| format!("{arch}.{name}");
+        let mut small = SmallTensors::new();
+        match arch {
+            "gemma2" | "olmo2" | "exaone4" => {
+                w.set_u32(&key("attention.sliding_window"), 32);
+            }
+            "phi3" => {
+                w.set_u32(&key("rope.dimension_count"), 12).set_f32(&key("rope.scaling.attn_factor"), 1.19);
+                w.set_u32(&key("rope.scaling.original_context_length"), 64);
+                for name in ["rope_factors_short.weight", "rope_factors_long.weight"] {
+                    w.tensor(name, &[6], F32);
+                    small.insert(name.to_owned(), pairs(6));
+                }
+            }
+            "mistral3" => {
+                w.set_str(&key("rope.scaling.type"), "yarn").set_f32(&key("rope.scaling.factor"), 16.0);
+                w.set_u32(&key("rope.scaling.original_context_length"), 64);
+                w.set_f32(&key("attention.temperature_scale"), 0.1);
+            }
+            "granite" => {
+                w.set_f32(&key("embedding_scale"), 12.0).set_f32(&key("residual_scale"), 0.22);
+                w.set_f32(&key("attention.scale"), 0.0625).set_f32(&key("logit_scale"), 8.0);
+                w.tensor("blk.1.attn_output.bias", &[64], F32).tensor("blk.1.ffn_gate.bias", &[96], F32);
+            }
+            _ => {}
+        }
+        assert_model(&format!("tiny-{arch}"), &w, &small);
+    }
+}

@@ -5,10 +5,11 @@
 
 mod text_helpers;
 
+use fanlight_models::gguf::Metadata;
 use fanlight_models::text::template::{ChatMessage, ChatOptions, ChatTemplate, Role};
 use fanlight_models::text::{Special, TextPosition, Tokenizer};
 use serde_json::Value;
-use text_helpers::{golden, options, real_metadata, wants_all_models};
+use text_helpers::{golden, options, real_metadata, string, strings, wants_all_models};
 
 fn ids(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
@@ -102,4 +103,31 @@ fn qwen25_coder_chat() {
     if wants_all_models() {
         check_template("qwen2.5-coder-0.5b-instruct-q4_k_m", "test-models");
     }
+}
+
+/// One made vocabulary under many names of `tokenizer.ggml.pre`, against llama.cpp
+/// (`tests/goldens/make_pre.py`).
+#[test]
+fn names_of_pre_tokenizers_cut_as_llama_cpp_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/goldens/pre_tokenizers.json");
+    let golden: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let list = |key: &str| -> Vec<&str> {
+        golden[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+    };
+    let (tokens, texts) = (list("tokens"), list("texts"));
+    let mut cuts = std::collections::BTreeSet::new();
+    for (name, wanted) in golden["ids"].as_object().unwrap() {
+        let metadata = Metadata::new(vec![
+            ("tokenizer.ggml.model".to_owned(), string("gpt2")),
+            ("tokenizer.ggml.pre".to_owned(), string(name)),
+            ("tokenizer.ggml.tokens".to_owned(), strings(&tokens)),
+            ("tokenizer.ggml.merges".to_owned(), strings(&list("merges"))),
+        ]);
+        let tokenizer = Tokenizer::from_metadata(&metadata).unwrap();
+        for (text, wanted) in texts.iter().zip(wanted.as_array().unwrap()) {
+            assert_eq!(tokenizer.encode(text, Special::Ignore), ids(wanted), "{name}: {text:?}");
+        }
+        cuts.insert(wanted.to_string());
+    }
+    assert!(cuts.len() >= 7, "the vocabulary tells {} rules apart", cuts.len());
 }

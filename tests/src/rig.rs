@@ -138,7 +138,18 @@ impl GreedyRun {
 impl Rig {
     /// Loads a model onto a device.
     pub fn load(device: &Device, source: NamedSource, options: RigOptions) -> anyhow::Result<Self> {
-        let opened = open(source)?;
+        Self::load_changed(device, source, options, |_| ())
+    }
+
+    /// The same with a program that was changed: a wrong value must be seen in the logits.
+    pub fn load_changed(
+        device: &Device,
+        source: NamedSource,
+        options: RigOptions,
+        change: impl FnOnce(&mut Program),
+    ) -> anyhow::Result<Self> {
+        let mut opened = open(source)?;
+        change(Rc::make_mut(&mut opened.program));
         let (program, file) = (opened.program.clone(), opened.file.clone());
         let request = PlanRequest {
             context_len: options.context_len.min(program.context_len_max),
@@ -150,7 +161,7 @@ impl Rig {
         let placement = opened.placement(fanlight_pager::plan_resident(&program, request)?)?;
         let backend = GpuBackend::from(device.clone());
         let (mut site, progress) = (OwnDevice::new(&backend), Latch::new(LoadProgress::default()));
-        let Placed { quarantined, .. } = block_on(place_model(&mut site, &placement, &progress))?;
+        let Placed { quarantined, .. } = block_on(place_model(&mut site, &placement, &progress, || false))?;
         anyhow::ensure!(quarantined.is_none(), "prompts differ from plain decoding: {quarantined:?}");
         Ok(Self { runner: site.into_model()?, program, file })
     }

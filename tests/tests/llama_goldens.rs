@@ -6,6 +6,7 @@
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::plan::KvFormat;
+use fanlight_messages::program::{NormSpan, Op, Program, RopeId};
 use fanlight_tests::goldens;
 use fanlight_tests::reference::{Reference, Roundings};
 use fanlight_tests::rig::{Rig, RigOptions, in_memory};
@@ -84,7 +85,7 @@ impl Golden {
         reference.for_context(self.context).forward(&self.tokens).unwrap().logits
     }
 
-    fn by_engine(&self, device: &Device) -> Vec<Vec<f64>> {
+    fn by_engine(&self, device: &Device, change: impl FnOnce(&mut Program)) -> Vec<Vec<f64>> {
         let options = RigOptions {
             context_len: self.context as u32,
             batch_tokens: BATCH as u32,
@@ -92,7 +93,7 @@ impl Golden {
             kv_format: KvFormat::F32,
             ..RigOptions::default()
         };
-        let mut rig = Rig::load(device, in_memory(self.bytes.clone()), options).unwrap();
+        let mut rig = Rig::load_changed(device, in_memory(self.bytes.clone()), options, change).unwrap();
         let mut rows = Vec::new();
         for (batch, tokens) in self.tokens.chunks(BATCH).enumerate() {
             let logits = block_on(rig.runner.score((batch * BATCH) as u32, tokens)).unwrap();
@@ -117,6 +118,10 @@ fn all() -> Vec<Golden> {
     goldens
 }
 
+fn golden(name: &str) -> Golden {
+    all().into_iter().find(|golden| golden.name == name).unwrap()
+}
+
 fn device() -> Device {
     block_on(Device::open(AdapterPreference::HighPerformance))
         .expect("a GPU adapter is required by this test")
@@ -136,12 +141,92 @@ fn the_reference_gives_what_llama_cpp_gives() {
 fn the_engine_gives_what_llama_cpp_gives() {
     let device = device();
     for golden in all() {
-        let rows = golden.by_engine(&device);
+        let rows = golden.by_engine(&device, |_| ());
         let mut farthest = golden.farthest("the engine", &rows);
         if golden.has_table() {
             farthest = distance(&rows, &golden.by_reference(false));
         }
         println!("{}: {farthest:.1e}", golden.name);
         assert!(farthest < TOLERANCE, "{}: {farthest}", golden.name);
+    }
+}
+
+/// The logits with a wrong value are far from llama.cpp's, ids apart.
+fn assert_seen(device: &Device, name: &str, field: &str, change: impl FnOnce(&mut Program)) {
+    let golden = golden(name);
+    let rows = golden.by_engine(device, change);
+    let farthest = distance(&rows[golden.first_row..], &golden.rows);
+    assert!(farthest > 20.0 * TOLERANCE, "{name} with a wrong {field}: {farthest}");
+}
+
+type Change = fn(&mut Op);
+
+/// A wrong value of each field of an op: golden, field, change.
+const WRONG: [(&str, &str, Change); 10] = [
+    ("gemma2", "soft cap of scores", |op| {
+        if let Op::Attend { soft_cap, .. } = op {
+            *soft_cap = None;
+        }
+    }),
+    ("gemma2", "window", |op| {
+        if let Op::Attend { window, .. } = op {
+            *window = None;
+        }
+    }),
+    ("granite", "scale of deltas", |op| {
+        if let Op::Normalize { delta_scale, .. } = op {
+            *delta_scale = 1.0;
+        }
+    }),
+    ("granite", "bias of deltas", |op| {
+        if let Op::Normalize { delta_bias, .. } = op {
+            *delta_bias = None;
+        }
+    }),
+    ("granite", "bias of gate and up", |op| {
+        if let Op::Activate { bias, .. } = op {
+            *bias = None;
+        }
+    }),
+    ("smollm3", "layer without positions", rotate),
+    ("exaone4-windows", "layer without positions", rotate),
+    ("olmo2", "table of windowed layers", rotate),
+    ("olmo2", "norm before the blocks", |op| {
+        if let Op::Normalize { weight, post_norm: Some(other), .. } = op {
+            *weight = Some(*other);
+        }
+    }),
+    ("olmo2", "span of norms", |op| {
+        if let Op::Heads { norm_span, .. } = op {
+            *norm_span = NormSpan::Head;
+        }
+    }),
+];
+
+fn rotate(op: &mut Op) {
+    if let Op::Heads { rope, .. } = op {
+        *rope = Some(RopeId(0));
+    }
+}
+
+/// Up rows in place of gate rows, and the other way round.
+fn swap_gate_and_up(program: &mut Program) {
+    for matrix in program.matrices.iter_mut().filter(|matrix| matrix.name.ends_with("gate_up")) {
+        let rows = matrix.parts[0].rows;
+        (matrix.parts[0].first_row, matrix.parts[1].first_row) = (rows, 0);
+    }
+}
+
+/// Each field that an architecture brought is read: another value gives other logits.
+#[test]
+fn a_wrong_value_of_every_field_is_seen() {
+    let device = &device();
+    assert_seen(device, "phi3", "first row of a part", swap_gate_and_up);
+    assert_seen(device, "phi3-long", "long rope", |program| program.ropes[0].long = None);
+    assert_seen(device, "mistral3", "query factor", |program| program.ropes[0].query_factor = None);
+    assert_seen(device, "gemma2", "soft cap of logits", |program| program.logits_soft_cap = None);
+    assert_seen(device, "granite", "scale of logits", |program| program.logits_scale = 1.0);
+    for (name, field, change) in WRONG {
+        assert_seen(device, name, field, |program| program.body.iter_mut().for_each(change));
     }
 }

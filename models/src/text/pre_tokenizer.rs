@@ -47,6 +47,16 @@ const QWEN2: (&str, GiveBack) = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
     GiveBack::UnlessLineBreak,
 );
+/// As `QWEN2`, with line breaks apart from the signs before them.
+const SEED_CODER: (&str, GiveBack) = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+",
+    GiveBack::UnlessLineBreak,
+);
+/// As `QWEN2`, with digits left together.
+const MINICPM5: (&str, GiveBack) = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
+    GiveBack::UnlessLineBreak,
+);
 const TEKKEN: (&str, GiveBack) = (
     concat!(
         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
@@ -190,6 +200,20 @@ const RULES: &[Rule] = &[
     Rule {
         names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
         stages: &[(r"\p{N}{1,3}", GiveBack::Never), (r"[一-龥぀-ゟ゠-ヿ]+", GiveBack::Never), DEEPSEEK_V3],
+        normalises: false,
+        looks_up_words: false,
+        adds_bos: false,
+    },
+    Rule {
+        names: &["seed-coder"],
+        stages: &[SEED_CODER],
+        normalises: false,
+        looks_up_words: false,
+        adds_bos: false,
+    },
+    Rule {
+        names: &["minicpm5"],
+        stages: &[(r"\p{N}{1,3}", GiveBack::Never), MINICPM5],
         normalises: false,
         looks_up_words: false,
         adds_bos: false,

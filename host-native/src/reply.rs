@@ -96,7 +96,8 @@ impl<'a> Printer<'a> {
         let shows_thinking = self.look.shows_thinking;
         match part {
             ReplyPart::Reasoning(text) if shows_thinking => eprint!("{}", terminal::faint(text)),
-            ReplyPart::Reasoning(_) => {}
+            // The command line offers no functions.
+            ReplyPart::Reasoning(_) | ReplyPart::Call(_) => {}
             ReplyPart::Content(text) => {
                 if shows_thinking && matches!(self.parts[..], [ReplyPart::Reasoning(_)]) {
                     eprintln!("\n");

@@ -110,12 +110,12 @@ fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, adapter: Adapt
 
 /// A conversation of one message.
 pub fn chat_prompt(message: &str, think: Think) -> Prompt {
-    let turns = vec![ChatTurn { role: ChatRole::User, content: message.to_owned() }];
-    Prompt::Chat { turns, think, now: utc_now() }
+    let turns = vec![ChatTurn::new(ChatRole::User, message)];
+    Prompt::Chat { turns, tools: ChatTools::default(), think, now: utc_now() }
 }
 
 /// The time for templates that print a date, in UTC: the standard library knows no time zone.
-fn utc_now() -> WallTime {
+pub fn utc_now() -> WallTime {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     wall_time(since_epoch.as_secs())
 }

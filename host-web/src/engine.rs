@@ -246,7 +246,7 @@ impl Engine {
                 GenerationEvent::Advanced { done, total } => ReplyEvent::Advanced { done, total },
                 GenerationEvent::Prefilled { done, total } => ReplyEvent::Prefilled { done, total },
                 GenerationEvent::Tokens { ids, parts } => {
-                    ReplyEvent::Tokens { ids, parts: parts.iter().map(Into::into).collect() }
+                    ReplyEvent::Tokens { ids, parts: parts.iter().filter_map(Part::of).collect() }
                 }
                 GenerationEvent::Resumed { same_adapter, .. } => ReplyEvent::Resumed { same_adapter },
                 GenerationEvent::Finished(mut finished) => {

@@ -20,15 +20,16 @@ use crate::wire::{Progress, Speaker, Turn};
 
 /// A conversation as a prompt.
 pub(crate) fn chat_prompt(turns: Vec<Turn>, think: Think) -> Prompt {
-    let turn = |turn: Turn| ChatTurn {
-        role: match turn.role {
+    let turn = |turn: Turn| {
+        let role = match turn.role {
             Speaker::System => ChatRole::System,
             Speaker::User => ChatRole::User,
             Speaker::Assistant => ChatRole::Assistant,
-        },
-        content: turn.content,
+        };
+        ChatTurn::new(role, turn.content)
     };
-    Prompt::Chat { turns: turns.into_iter().map(turn).collect(), think, now: local_time() }
+    let turns = turns.into_iter().map(turn).collect();
+    Prompt::Chat { turns, tools: ChatTools::default(), think, now: local_time() }
 }
 
 /// A whole number below 2^53, which a script can hold and ask for again.

@@ -297,11 +297,13 @@ pub enum Part {
     },
 }
 
-impl From<&ReplyPart> for Part {
-    fn from(part: &ReplyPart) -> Self {
+impl Part {
+    /// A stretch of text; the page offers no functions, so none is called.
+    pub fn of(part: &ReplyPart) -> Option<Self> {
         match part.clone() {
-            ReplyPart::Reasoning(text) => Self::Reasoning { text },
-            ReplyPart::Content(text) => Self::Content { text },
+            ReplyPart::Reasoning(text) => Some(Self::Reasoning { text }),
+            ReplyPart::Content(text) => Some(Self::Content { text }),
+            ReplyPart::Call(_) => None,
         }
     }
 }
@@ -416,7 +418,7 @@ impl ReplyEnd {
             finished.stats;
         Self {
             reason: finished.reason.into(),
-            parts: finished.parts.iter().map(Into::into).collect(),
+            parts: finished.parts.iter().filter_map(Part::of).collect(),
             tokens: finished.tokens,
             reused_tokens,
             prefill_tokens,

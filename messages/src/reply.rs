@@ -8,6 +8,22 @@ pub enum ReplyPart {
     Reasoning(String),
     /// What it answers.
     Content(String),
+    /// A function that it calls, where it was offered some. Content may come before calls and between them.
+    Call(CallPart),
+}
+
+/// A stretch of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallPart {
+    /// It begins.
+    Begin {
+        /// Name of the function, which is one of those that were offered.
+        name: String,
+    },
+    /// A piece of its arguments, which are JSON when they are whole.
+    Arguments(String),
+    /// It is whole. A reply may end before.
+    End,
 }
 
 impl ReplyPart {
@@ -16,6 +32,9 @@ impl ReplyPart {
         match (parts.last_mut(), part) {
             (Some(Self::Reasoning(text)), Self::Reasoning(more)) => text.push_str(&more),
             (Some(Self::Content(text)), Self::Content(more)) => text.push_str(&more),
+            (Some(Self::Call(CallPart::Arguments(text))), Self::Call(CallPart::Arguments(more))) => {
+                text.push_str(&more);
+            }
             (_, part) => parts.push(part),
         }
     }

@@ -296,6 +296,7 @@ fn split(open: Option<&'static str>, reply: &str, step: usize) -> (String, Strin
         match part {
             ReplyPart::Reasoning(text) => reasoning.push_str(&text),
             ReplyPart::Content(text) => content.push_str(&text),
+            ReplyPart::Call(_) => unreachable!("no function was offered"),
         }
     }
     (reasoning, content)

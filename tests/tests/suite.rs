@@ -12,7 +12,7 @@ use std::rc::Rc;
 use fanlight_actors::engine::EngineHandle;
 use fanlight_actors::kit::World;
 use fanlight_messages::draft::{NODES_MAX, Width, WidthPolicy};
-use fanlight_messages::protocol::engine::{ChatRole, ChatTurn, Generate, Load, Prompt, WallTime};
+use fanlight_messages::protocol::engine::{ChatRole, ChatTools, ChatTurn, Generate, Load, Prompt, WallTime};
 use fanlight_messages::protocol::memory::MemoryScope;
 use fanlight_messages::reply::Think;
 use fanlight_messages::sampling::{Sampling, SamplingOptions};
@@ -48,8 +48,8 @@ fn drawn() -> Rc<Sampling> {
 }
 
 fn request(prompt: &WorkloadPrompt, sampling: &Rc<Sampling>, tokens: u32) -> Generate {
-    let turn = ChatTurn { role: ChatRole::User, content: prompt.message.clone() };
-    let prompt = Prompt::Chat { turns: vec![turn], think: Think::Off, now: NOW };
+    let turn = ChatTurn::new(ChatRole::User, prompt.message.clone());
+    let prompt = Prompt::Chat { turns: vec![turn], tools: ChatTools::default(), think: Think::Off, now: NOW };
     Generate { hash_logits: true, sampling: sampling.clone(), ..Generate::new(prompt, tokens) }
 }
 

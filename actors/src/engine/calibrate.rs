@@ -119,6 +119,7 @@ impl Engine {
                 setup: RequestSetup { context_len, token_limit, ..RequestSetup::default() },
                 chunk_tokens: model.quarantine.chunk_tokens(model.batch_tokens),
                 continues: Continues::Plain,
+                calls: None,
                 memory_key: model.memory_key(),
             }
         })

@@ -244,7 +244,7 @@ impl Engine {
                     self.pause_run().await?;
                     None
                 }
-                Next::Mail(mail) => refuse(mail),
+                Next::Mail(mail) => refuse(mail, self.model.as_ref()),
                 Next::ReaderGone => Some(Interrupt::ReaderGone),
             };
             if stop.is_some() {

@@ -111,18 +111,18 @@ impl EngineHandle {
         self.engine.ask(Reset).await.map_err(generate_gone)?
     }
 
-    /// The ids of a text or prompt.
+    /// The ids of a text or prompt; also while a reply runs.
     ///
     /// # Errors
-    /// [`GenerateError::Busy`] while a reply runs or a model loads; what is wrong with the text otherwise.
+    /// [`GenerateError::Busy`] while a model loads; what is wrong with the text otherwise.
     pub async fn tokenize(&self, input: TokenizeInput) -> Result<Rc<[u32]>, GenerateError> {
         self.engine.ask(Tokenize { input }).await.map_err(generate_gone)?
     }
 
-    /// The text of ids, as a continuation; control tokens are left out.
+    /// The text of ids, as a continuation; control tokens are left out. Also while a reply runs.
     ///
     /// # Errors
-    /// [`GenerateError::Busy`], or an id that the model does not have.
+    /// [`GenerateError::Busy`] while a model loads, or an id that the model does not have.
     pub async fn detokenize(&self, ids: Vec<u32>) -> Result<String, GenerateError> {
         self.engine.ask(Detokenize { ids }).await.map_err(generate_gone)?
     }

@@ -8,11 +8,12 @@ use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::limits::{MESSAGE_CHARS_MAX, REPLY_TOKENS_MAX};
 use fanlight_messages::protocol::engine::{
-    ChatRole, ChatTurn, Detokenize, Generate, Prompt, Tokenize, TokenizeInput, WallTime,
+    ChatTools, ChatTurn, Detokenize, Generate, Prompt, Tokenize, TokenizeInput, WallTime,
 };
 use fanlight_messages::protocol::memory::MemoryKey;
 use fanlight_messages::reply::Think;
-use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, Role};
+use fanlight_models::text::calls::CallSplitter;
+use fanlight_models::text::template::{ChatMessage, ChatOptions, LocalTime, tools_json};
 use fanlight_models::text::{STOP_BYTES_MAX, STOPS_MAX, Special, TextPosition, Tokenizer};
 
 use super::journal::Journal;
@@ -30,6 +31,8 @@ pub(super) struct PreparedReply {
     pub chunk_tokens: u32,
     /// What its text begins as.
     pub continues: Continues,
+    /// What finds calls in it, where functions are offered.
+    pub calls: Option<CallSplitter>,
     /// Whose ids they are.
     pub memory_key: MemoryKey,
 }
@@ -75,7 +78,7 @@ pub(super) fn prepare(
         return Err(GenerateError::Option { option: "prompt chunk", wanted: chunk_tokens, allowed });
     }
     let chunk_tokens = model.quarantine.chunk_tokens(chunk_tokens);
-    let (prompt, continues) = read_prompt(&request.prompt, model)?;
+    let ReadPrompt { ids: prompt, continues, calls } = read_prompt(&request.prompt, model)?;
     if prompt.is_empty() {
         return Err(GenerateError::EmptyPrompt);
     }
@@ -95,21 +98,28 @@ pub(super) fn prepare(
     };
     let memory_key = model.memory_key();
     let tokenizer = model.tokenizer.clone();
-    Ok(PreparedReply { tokenizer, prompt, base, setup, chunk_tokens, continues, memory_key })
+    Ok(PreparedReply { tokenizer, prompt, base, setup, chunk_tokens, continues, calls, memory_key })
 }
 
-/// The ids of a prompt, and what the text of a reply to it begins as.
-fn read_prompt(prompt: &Prompt, model: &LoadedModel) -> Result<(Rc<[u32]>, Continues), GenerateError> {
+/// The ids of a prompt, and how the text of a reply to it is read.
+struct ReadPrompt {
+    ids: Rc<[u32]>,
+    continues: Continues,
+    calls: Option<CallSplitter>,
+}
+
+fn read_prompt(prompt: &Prompt, model: &LoadedModel) -> Result<ReadPrompt, GenerateError> {
+    let plain = |ids| ReadPrompt { ids, continues: Continues::Plain, calls: None };
     match prompt {
         Prompt::Raw(text) => {
             check_length(text)?;
-            Ok((model.tokenizer.encode_prompt(text, Special::Recognise).into(), Continues::Plain))
+            Ok(plain(model.tokenizer.encode_prompt(text, Special::Recognise).into()))
         }
-        Prompt::Chat { turns, think, now } => {
+        Prompt::Chat { turns, tools, think, now } => {
             turns.iter().try_for_each(|turn| check_length(&turn.content))?;
-            render_chat(turns, *think, *now, model)
+            render_chat(turns, tools, *think, *now, model)
         }
-        Prompt::Ids(ids) => Ok((check_ids(ids, model)?, Continues::Plain)),
+        Prompt::Ids(ids) => Ok(plain(check_ids(ids, model)?)),
     }
 }
 
@@ -125,7 +135,7 @@ fn check_ids(ids: &Rc<[u32]>, model: &LoadedModel) -> Result<Rc<[u32]>, Generate
 pub(super) fn tokenize(request: &Tokenize, model: Option<&LoadedModel>) -> Result<Rc<[u32]>, GenerateError> {
     let model = model.ok_or(GenerateError::NoModel)?;
     match &request.input {
-        TokenizeInput::Prompt(prompt) => Ok(read_prompt(prompt, model)?.0),
+        TokenizeInput::Prompt(prompt) => Ok(read_prompt(prompt, model)?.ids),
         TokenizeInput::Text { text, recognise_control, add_begin } => {
             check_length(text)?;
             let special = if *recognise_control { Special::Recognise } else { Special::Ignore };
@@ -158,29 +168,23 @@ fn check_stops(stops: &[String]) -> Result<(), GenerateError> {
 /// Renders a conversation; control ids come only from the template's own text.
 fn render_chat(
     turns: &[ChatTurn],
+    tools: &ChatTools,
     think: Think,
     now: WallTime,
     model: &LoadedModel,
-) -> Result<(Rc<[u32]>, Continues), GenerateError> {
+) -> Result<ReadPrompt, GenerateError> {
     let template_error = |reason: String| GenerateError::Template { reason };
     let template = model.template.as_ref().map_err(|reason| template_error(reason.clone()))?;
-    let messages: Vec<ChatMessage> = turns
-        .iter()
-        .map(|turn| {
-            let role = match turn.role {
-                ChatRole::System => Role::System,
-                ChatRole::User => Role::User,
-                ChatRole::Assistant => Role::Assistant,
-            };
-            ChatMessage::new(role, turn.content.clone())
-        })
-        .collect();
+    let messages: Vec<ChatMessage> = turns.iter().map(Into::into).collect();
     let WallTime { year, month, day, hour, minute, second } = now;
     let now = LocalTime { year, month, day, hour, minute, second };
-    let options = ChatOptions { add_generation_prompt: true, think, tools: None, now };
+    let options =
+        ChatOptions { add_generation_prompt: true, think, tools: tools_json(&tools.functions), now };
     let rendered = template.render(&messages, &options).map_err(|error| template_error(error.to_string()))?;
     let continues = Continues::Conversation { open_reasoning: rendered.open_reasoning() };
-    Ok((template.prompt_ids(&model.tokenizer, &rendered).into(), continues))
+    let offers = !tools.functions.is_empty();
+    let calls = offers.then(|| CallSplitter::new(rendered.call_form(), tools));
+    Ok(ReadPrompt { ids: template.prompt_ids(&model.tokenizer, &rendered).into(), continues, calls })
 }
 
 /// Refuses a message that is longer than any that is served, before it is tokenised.

@@ -7,6 +7,7 @@ use fanlight_messages::device::{RequestSetup, WindowReport};
 use fanlight_messages::error::{DeviceError, GenerateError};
 use fanlight_messages::protocol::engine::{FinishReason, GenerationEvent, ReplyFinished, ReplyStats};
 use fanlight_messages::protocol::submitter::RunEvent;
+use fanlight_messages::reply::{CallPart, ReplyPart};
 
 use super::journal::Journal;
 use super::prompt::PreparedReply;
@@ -36,9 +37,9 @@ pub(super) struct ReplyCore {
 impl ReplyCore {
     /// A reply that ends before any of the `stop` texts.
     pub(super) fn new(prepared: &PreparedReply, stop: &[String]) -> Self {
-        let PreparedReply { tokenizer, prompt, base, setup, continues, .. } = prepared.clone();
+        let PreparedReply { tokenizer, prompt, base, setup, continues, calls, .. } = prepared.clone();
         Self {
-            text: ReplyText::new(tokenizer, continues, stop),
+            text: ReplyText::new(tokenizer, continues, stop).with_calls(calls),
             asked_len: prompt.len(),
             prompt,
             evaluated: base,
@@ -194,10 +195,17 @@ impl ReplyCore {
             }
         };
         let tokens = self.shown_tokens();
+        let (calls, stop_text) = (self.text.calls(), self.text.stop_text().map(str::to_owned));
+        let parts = self.text.finish();
+        // What was held back may have made another one whole.
+        let held = parts.iter().filter(|part| **part == ReplyPart::Call(CallPart::End)).count();
+        let calls = calls + held as u32;
         GenerationEvent::Finished(ReplyFinished {
             reason,
             tokens,
-            parts: self.text.finish(),
+            calls,
+            stop_text,
+            parts,
             logits_hash: self.hashes_logits.then_some(self.hash),
             stats: self.stats,
             memory_fault: None,

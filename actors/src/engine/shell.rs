@@ -172,8 +172,9 @@ pub async fn engine(
     Ok(())
 }
 
-/// Mail that arrives while the engine is busy: a question is refused, an interrupt is returned.
-pub(super) fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
+/// Mail that arrives while the engine is busy: an interrupt is returned; what `model` alone can tell, which is
+/// text and ids, is answered; other questions are refused.
+pub(super) fn refuse(mail: Option<EngineMail>, model: Option<&LoadedModel>) -> Option<Interrupt> {
     match mail {
         None => return Some(Interrupt::HostsGone),
         Some(EngineMail::Cancel(asked)) => return Some(Interrupt::Cancel(asked)),
@@ -182,8 +183,14 @@ pub(super) fn refuse(mail: Option<EngineMail>) -> Option<Interrupt> {
         Some(EngineMail::Budget(asked, _)) => asked.reply.send(Err(LoadError::Busy)),
         Some(EngineMail::Generate(asked, ..)) => asked.reply.send(Err(GenerateError::Busy)),
         Some(EngineMail::Reset(asked)) => asked.reply.send(Err(GenerateError::Busy)),
-        Some(EngineMail::Tokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
-        Some(EngineMail::Detokenize(asked)) => asked.reply.send(Err(GenerateError::Busy)),
+        Some(EngineMail::Tokenize(asked)) => {
+            let busy = model.ok_or(GenerateError::Busy);
+            asked.reply.send(busy.and_then(|model| tokenize(&asked.request, Some(model))));
+        }
+        Some(EngineMail::Detokenize(asked)) => {
+            let busy = model.ok_or(GenerateError::Busy);
+            asked.reply.send(busy.and_then(|model| detokenize(&asked.request, Some(model))));
+        }
         Some(EngineMail::Forget(asked)) => {
             let reason = "a reply is being generated or a model loaded".into();
             asked.reply.send(Err(StoreFault::Unwritable { reason }));
@@ -202,7 +209,7 @@ pub(super) async fn while_busy<T>(
         let mail = mailbox.next();
         pin_mut!(mail);
         match select(mail, work.as_mut()).await {
-            Either::Left((mail, _)) => refuse(mail).map_or(Ok(()), Err)?,
+            Either::Left((mail, _)) => refuse(mail, None).map_or(Ok(()), Err)?,
             Either::Right((done, _)) => return Ok(done),
         }
     }

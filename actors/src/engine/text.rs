@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use fanlight_messages::reply::ReplyPart;
+use fanlight_models::text::calls::CallSplitter;
 use fanlight_models::text::{Detokenizer, ReasoningSplitter, StopFilter, TextPosition, Tokenizer};
 
 /// How a reply continues its prompt.
@@ -22,6 +23,7 @@ pub(super) struct ReplyText {
     detokenizer: Detokenizer,
     stop: StopFilter,
     splitter: Option<ReasoningSplitter>,
+    calls: Option<CallSplitter>,
 }
 
 impl ReplyText {
@@ -32,7 +34,12 @@ impl ReplyText {
             Continues::Plain => None,
             Continues::Conversation { open_reasoning } => Some(ReasoningSplitter::new(open_reasoning)),
         };
-        Self { tokenizer, detokenizer, stop: StopFilter::new(stop), splitter }
+        Self { tokenizer, detokenizer, stop: StopFilter::new(stop), splitter, calls: None }
+    }
+
+    /// The same reply, which may call functions.
+    pub fn with_calls(self, calls: Option<CallSplitter>) -> Self {
+        Self { calls, ..self }
     }
 
     /// Adds the parts that this id completes to `parts`.
@@ -40,39 +47,64 @@ impl ReplyText {
         // A mark of reasoning that the vocabulary types as control has no text, and is needed all the same.
         let awaits_mark = self.splitter.as_ref().is_some_and(ReasoningSplitter::awaits_mark);
         let mark = self.tokenizer.control_mark(id).filter(|_| awaits_mark);
+        let calls = self.calls.as_ref();
+        let mark = mark.or_else(|| {
+            let control = self.tokenizer.control_text(id)?;
+            calls.is_some_and(|calls| calls.has_mark(control)).then_some(control)
+        });
         let text = match mark {
             Some(mark) => mark.to_owned(),
             None => self.detokenizer.push(&self.tokenizer, id),
         };
         let text = self.stop.push(&text);
-        split(self.splitter.as_mut(), text, parts);
+        let said = split(self.splitter.as_mut(), text);
+        said.into_iter().for_each(|part| self.tell(part, parts));
     }
 
-    /// True once a stop text has occurred.
+    /// Looks for calls in an answer; thoughts have none.
+    fn tell(&mut self, part: ReplyPart, parts: &mut Vec<ReplyPart>) {
+        match (part, &mut self.calls) {
+            (ReplyPart::Content(text), Some(calls)) => calls.push(&text, parts),
+            (part, _) => ReplyPart::append(parts, part),
+        }
+    }
+
+    /// True once a stop text has occurred, or the one call that is wanted: nothing that follows belongs to the
+    /// reply.
     pub fn has_stopped(&self) -> bool {
-        self.stop.has_stopped()
+        self.stop.has_stopped() || self.calls.as_ref().is_some_and(CallSplitter::is_over)
+    }
+
+    /// The stop text that has occurred.
+    pub fn stop_text(&self) -> Option<&str> {
+        self.stop.stopped_at()
+    }
+
+    /// Calls that are complete.
+    pub fn calls(&self) -> u32 {
+        self.calls.as_ref().map_or(0, CallSplitter::calls)
     }
 
     /// What was held back when the reply ended.
-    pub fn finish(self) -> Vec<ReplyPart> {
-        let Self { detokenizer, mut stop, mut splitter, .. } = self;
-        let mut text = stop.push(&detokenizer.finish());
-        text += &stop.finish();
+    pub fn finish(mut self) -> Vec<ReplyPart> {
+        let mut text = self.stop.push(&self.detokenizer.clone().finish());
+        text += &self.stop.clone().finish();
+        let mut said = split(self.splitter.as_mut(), text);
+        said.extend(self.splitter.take().and_then(ReasoningSplitter::finish));
         let mut parts = Vec::new();
-        split(splitter.as_mut(), text, &mut parts);
-        let held = splitter.and_then(ReasoningSplitter::finish);
-        held.into_iter().for_each(|part| ReplyPart::append(&mut parts, part));
+        said.into_iter().for_each(|part| self.tell(part, &mut parts));
+        if let Some(calls) = self.calls {
+            calls.finish(&mut parts);
+        }
         parts
     }
 }
 
-fn split(splitter: Option<&mut ReasoningSplitter>, text: String, parts: &mut Vec<ReplyPart>) {
-    if text.is_empty() {
-        return;
-    }
+fn split(splitter: Option<&mut ReasoningSplitter>, text: String) -> Vec<ReplyPart> {
     match splitter {
-        Some(splitter) => splitter.push(&text).into_iter().for_each(|part| ReplyPart::append(parts, part)),
-        None => ReplyPart::append(parts, ReplyPart::Content(text)),
+        _ if text.is_empty() => Vec::new(),
+        Some(splitter) => splitter.push(&text),
+        None => vec![ReplyPart::Content(text)],
     }
 }
 
@@ -143,5 +175,55 @@ mod tests {
         // A mark behind the answer's beginning is text, or nothing where it is control.
         let tokenizer = tokenizer(&[("</think>", CONTROL)]);
         assert_eq!(parts(&tokenizer, closed, "", &["a", "</think>", "b"]), ["", "ab"]);
+    }
+
+    #[test]
+    fn calls_are_found_in_the_answer_and_not_in_thoughts_whatever_their_marks_are_typed_as() {
+        use fanlight_messages::protocol::chat::{ChatTool, ChatTools};
+        use fanlight_messages::reply::CallPart;
+        use fanlight_models::text::calls::CallForm;
+        let tool = ChatTool { name: "f".into(), description: String::new(), parameters: String::new() };
+        for kind in [USER_DEFINED, CONTROL] {
+            let tokenizer = tokenizer(&[
+                ("<think>", kind),
+                ("</think>", kind),
+                ("<tool_call>", kind),
+                ("</tool_call>", kind),
+            ]);
+            let said = |one_call: bool, pieces: &[&str]| {
+                let tools = ChatTools { functions: vec![tool.clone()], one_call };
+                let continues = Continues::Conversation { open_reasoning: None };
+                let calls = CallSplitter::new(CallForm::Hermes, &tools);
+                let mut text = ReplyText::new(tokenizer.clone(), continues, &[]).with_calls(Some(calls));
+                let mut parts = Vec::new();
+                for piece in pieces {
+                    let single: Vec<String> = piece.chars().map(String::from).collect();
+                    let whole = vec![(*piece).to_owned()];
+                    for piece in if piece.starts_with('<') { whole } else { single } {
+                        let mut ids = (0..tokenizer.vocabulary_len() as u32)
+                            .filter(|id| tokenizer.token_bytes(*id) == piece.as_bytes());
+                        text.push(ids.next().unwrap(), &mut parts);
+                    }
+                }
+                let (calls, is_over) = (text.calls(), text.has_stopped());
+                text.finish().into_iter().for_each(|part| ReplyPart::append(&mut parts, part));
+                (parts, calls, is_over)
+            };
+            let call = "{\"name\":\"f\",\"arguments\":{\"a\":1}}";
+            let wanted = [
+                ReplyPart::Call(CallPart::Begin { name: "f".into() }),
+                ReplyPart::Call(CallPart::Arguments("{\"a\":1}".into())),
+                ReplyPart::Call(CallPart::End),
+            ];
+            let pieces = ["<think>", "t", "<tool_call>", "</think>", "<tool_call>", call, "</tool_call>"];
+            let (parts, calls, is_over) = said(false, &pieces);
+            assert!(
+                matches!(&parts[0], ReplyPart::Reasoning(thought) if thought.starts_with('t')),
+                "{parts:?}"
+            );
+            assert_eq!((&parts[1..], calls, is_over), (&wanted[..], 1, false));
+            let (parts, calls, is_over) = said(true, &["<tool_call>", call, "</tool_call>", "x"]);
+            assert_eq!((&parts[..], calls, is_over), (&wanted[..], 1, true));
+        }
     }
 }

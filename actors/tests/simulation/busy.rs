@@ -19,7 +19,8 @@ fn e09_a_second_request_hears_busy_and_the_first_goes_on() {
             let second = rig.handle.generate(request(&[1], 5)).await.err();
             assert_eq!(second, Some(GenerateError::Busy));
             assert_eq!(rig.handle.reset().await, Err(GenerateError::Busy));
-            assert_eq!(rig.handle.detokenize(vec![1]).await, Err(GenerateError::Busy));
+            // What needs no device is answered at any time.
+            assert!(rig.handle.detokenize(vec![1]).await.is_ok());
             let files = sources(model_file().to_bytes(), u64::MAX);
             let load = rig.handle.load(load_request(), files, Latch::new(LoadProgress::default())).await;
             assert_eq!(load.err(), Some(LoadError::Busy));

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+pub use super::chat::{ChatCall, ChatRole, ChatTool, ChatTools, ChatTurn};
 use super::memory::{MemoryScope, StoreFault};
 use super::{Lane, Request};
 use crate::control::{StepRecord, WINDOWS_IN_FLIGHT};
@@ -124,26 +125,6 @@ pub enum LoadPhase {
     Pipelines,
 }
 
-/// Who says a message of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChatRole {
-    /// Instructions.
-    System,
-    /// The person.
-    User,
-    /// The model.
-    Assistant,
-}
-
-/// A message of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChatTurn {
-    /// Who.
-    pub role: ChatRole,
-    /// What; control tokens in it are plain text.
-    pub content: String,
-}
-
 /// A date and time of the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallTime {
@@ -168,6 +149,8 @@ pub enum Prompt {
     Chat {
         /// The messages, oldest first.
         turns: Vec<ChatTurn>,
+        /// Functions that the model may call.
+        tools: ChatTools,
         /// Whether a model that can think before it answers is asked to.
         think: Think,
         /// The host's time, for templates that print a date.
@@ -372,6 +355,10 @@ pub struct ReplyFinished {
     pub tokens: u32,
     /// Text held back until the end: an unfinished character, replaced, or the beginning of a stop text.
     pub parts: Vec<ReplyPart>,
+    /// Functions that it calls; one that was cut off does not count.
+    pub calls: u32,
+    /// Which of the stop texts ended it.
+    pub stop_text: Option<String>,
     /// The hash of the logits that chose each token, when it was asked for.
     pub logits_hash: Option<u32>,
     /// What it took.

@@ -3,6 +3,7 @@
 //! A request is a struct named by an imperative, its answer is named by a participle. The way back, streams
 //! and handles travel beside a message and never in it, so messages can be compared, logged and replayed.
 
+pub mod chat;
 pub mod controller;
 pub mod engine;
 pub mod memory;

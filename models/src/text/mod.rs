@@ -3,6 +3,7 @@
 
 mod byte_alphabet;
 mod byte_pair;
+pub mod calls;
 mod detokenizer;
 mod endings;
 mod error;

@@ -10,18 +10,18 @@ pub const STOP_BYTES_MAX: usize = 1024;
 pub struct StopFilter {
     stops: Vec<String>,
     held: String,
-    has_stopped: bool,
+    stopped_at: Option<String>,
 }
 
 impl StopFilter {
     /// For these texts.
     pub fn new(stops: &[String]) -> Self {
-        Self { stops: stops.to_vec(), held: String::new(), has_stopped: false }
+        Self { stops: stops.to_vec(), held: String::new(), stopped_at: None }
     }
 
     /// Adds text and returns what is certain to belong to the reply. After a stop nothing does.
     pub fn push(&mut self, text: &str) -> String {
-        if self.has_stopped {
+        if self.has_stopped() {
             return String::new();
         }
         if self.stops.is_empty() {
@@ -31,10 +31,10 @@ impl StopFilter {
         // The one that is complete first counts, however the text arrives; of two, the one that began first.
         let places = self.stops.iter().filter_map(|stop| {
             let at = self.held.find(stop.as_str())?;
-            Some((at + stop.len(), at))
+            Some((at + stop.len(), at, stop))
         });
-        if let Some((_, at)) = places.min() {
-            self.has_stopped = true;
+        if let Some((_, at, stop)) = places.min() {
+            self.stopped_at = Some(stop.clone());
             self.held.truncate(at);
             return std::mem::take(&mut self.held);
         }
@@ -45,7 +45,12 @@ impl StopFilter {
 
     /// True once a stop text has occurred.
     pub fn has_stopped(&self) -> bool {
-        self.has_stopped
+        self.stopped_at.is_some()
+    }
+
+    /// The stop text that has occurred.
+    pub fn stopped_at(&self) -> Option<&str> {
+        self.stopped_at.as_deref()
     }
 
     /// The reply ended otherwise: what was held back belongs to it.

@@ -225,10 +225,15 @@ impl Tokenizer {
         self.end_ids.binary_search(&id).is_ok()
     }
 
+    /// The text of a control piece, which replies do not have otherwise.
+    pub fn control_text(&self, id: TokenId) -> Option<&str> {
+        let bytes = self.is_control(id).then(|| self.vocabulary.bytes(id));
+        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
     /// The mark of reasoning that a control piece stands for; others with that text are ordinary text.
     pub fn control_mark(&self, id: TokenId) -> Option<&str> {
-        let is_mark = self.is_control(id) && reasoning::is_mark(self.vocabulary.bytes(id));
-        is_mark.then(|| std::str::from_utf8(self.vocabulary.bytes(id)).ok()).flatten()
+        self.control_text(id).filter(|text| reasoning::is_mark(text.as_bytes()))
     }
 
     /// Number of pieces; ids are below it.

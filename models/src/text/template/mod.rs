@@ -8,16 +8,20 @@
 mod clock;
 mod environment;
 mod error;
+mod generic;
 mod guard;
 mod json;
 mod literals;
 mod message;
+mod turns;
 
 pub use clock::LocalTime;
 pub use environment::{PROMPT_BYTES_MAX, TEMPLATE_BYTES_MAX};
 pub use error::TemplateError;
 pub use message::{Adjustment, ChatMessage, Role, ToolCall};
+pub use turns::tools_json;
 
+use super::calls::CallForm;
 use super::reasoning;
 use super::tokenizer::{TokenId, Tokenizer};
 use crate::gguf::Metadata;
@@ -26,7 +30,7 @@ use fanlight_messages::reply::Think;
 use guard::Guard;
 use message::Arguments;
 use minijinja::value::Serde;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const KEY: &str = "tokenizer.chat_template";
 
@@ -50,6 +54,7 @@ pub struct RenderedPrompt {
     guards: Vec<usize>,
     adjustments: Vec<Adjustment>,
     open_reasoning: Option<&'static str>,
+    call_form: CallForm,
 }
 
 impl RenderedPrompt {
@@ -67,6 +72,11 @@ impl RenderedPrompt {
     pub fn open_reasoning(&self) -> Option<&'static str> {
         self.open_reasoning
     }
+
+    /// How the model was told to write calls, if it was offered functions.
+    pub fn call_form(&self) -> CallForm {
+        self.call_form
+    }
 }
 
 /// The chat template of a file.
@@ -78,6 +88,8 @@ pub struct ChatTemplate {
     bos_text: String,
     eos_text: String,
     missing_literals: Vec<String>,
+    /// Whether tools change what it renders.
+    knows_tools: bool,
 }
 
 impl ChatTemplate {
@@ -91,7 +103,21 @@ impl ChatTemplate {
         let missing_literals = literals::missing(source, tokenizer)?;
         let (bos_text, eos_text) = tokenizer.bos_and_eos_texts();
         let guard = Guard::new(tokenizer, source);
-        Ok(Self { source: source.to_owned(), engine, guard, bos_text, eos_text, missing_literals })
+        let source = source.to_owned();
+        let knows_tools = false;
+        let template = Self { source, engine, guard, bos_text, eos_text, missing_literals, knows_tools };
+        Ok(Self { knows_tools: template.shows_tools(), ..template })
+    }
+
+    /// Whether a tool can be seen in what is rendered. A template that fails on one knows none.
+    fn shows_tools(&self) -> bool {
+        let now = LocalTime { year: 2000, month: 1, day: 1, hour: 0, minute: 0, second: 0 };
+        let options = ChatOptions { add_generation_prompt: true, think: Think::Off, tools: None, now };
+        let messages = message::to_json(&[ChatMessage::new(Role::User, "x")], Arguments::Object);
+        let function = json!({ "name": "f", "description": "d", "parameters": { "type": "object" } });
+        let tools = json!([{ "type": "function", "function": function }]);
+        let render = |tools: &Value| self.render_values(&messages, tools, &options);
+        render(&tools).is_ok_and(|text| render(&Value::Null).is_ok_and(|without| without != text))
     }
 
     /// Control texts in the template that are no pieces of the vocabulary; they reach the model as ordinary
@@ -116,7 +142,10 @@ impl ChatTemplate {
         if !tools.is_null() && !tools.is_array() {
             return Err(TemplateError::ToolsNotArray);
         }
-        let accepted = self.first_accepted(messages, &tools, options)?;
+        let has_tools = !tools.is_null() || messages.iter().any(generic::needs_tools);
+        let plain = (has_tools && !self.knows_tools).then(|| generic::without_tools(messages, &tools));
+        let tools = if plain.is_some() { Value::Null } else { tools };
+        let accepted = self.first_accepted(plain.as_deref().unwrap_or(messages), &tools, options)?;
         let Accepted { mut messages, arguments, adjustments, text } = accepted;
         let values = message::to_json(&messages, arguments);
         let (text, guards) = if self.guard.is_needed(&[&values, &tools]) {
@@ -130,7 +159,8 @@ impl ChatTemplate {
             (text, Vec::new())
         };
         let open_reasoning = options.add_generation_prompt.then(|| reasoning::opened_by(&text)).flatten();
-        Ok(RenderedPrompt { text, guards, adjustments, open_reasoning })
+        let call_form = if self.knows_tools { CallForm::of_template(&self.source) } else { CallForm::Hermes };
+        Ok(RenderedPrompt { text, guards, adjustments, open_reasoning, call_form })
     }
 
     /// Ids of a prompt that this template rendered: control ids only where its own text has them, and exactly

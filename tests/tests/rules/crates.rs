@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Crates of the workspace and what each may import from it, dev-dependencies included
 /// (docs/architecture.md).
-const EDGES: [(&str, &[&str]); 9] = [
+const EDGES: [(&str, &[&str]); 10] = [
     ("fanlight-messages", &[]),
     ("fanlight-models", &["fanlight-messages"]),
     ("fanlight-scheduler", &["fanlight-messages"]),
@@ -15,8 +15,12 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("fanlight-telemetry", &["fanlight-messages"]),
     ("fanlight-gpu", &["fanlight-messages"]),
     ("fanlight-pager", &["fanlight-messages", "fanlight-models"]),
+    ("fanlight-dialects", &["fanlight-messages"]),
     ("fanlight-web", &["fanlight-messages", "fanlight-actors", "fanlight-gpu"]),
-    ("fanlight-native", &["fanlight-messages", "fanlight-actors", "fanlight-gpu", "fanlight-drafter"]),
+    (
+        "fanlight-native",
+        &["fanlight-messages", "fanlight-actors", "fanlight-dialects", "fanlight-gpu", "fanlight-drafter"],
+    ),
 ];
 /// `actors` wires the rooms together and may import all of them but what computes: it is generic over that.
 const ACTORS_MAY_IMPORT: [&str; 6] = [
@@ -32,8 +36,13 @@ const TEST_CRATES: [&str; 2] = ["fanlight-tests", "xtask"];
 /// What a room's own tests may import besides: writers, references, synthetic models.
 const LIBRARY_OF_TESTS: &str = "fanlight-tests";
 /// Dependencies that one room keeps to itself.
-const KEPT: [(&str, &str); 3] =
-    [("wgpu", "fanlight-gpu"), ("async-channel", "fanlight-actors"), ("tokenizers", "fanlight-models")];
+const KEPT: [(&str, &str); 5] = [
+    ("wgpu", "fanlight-gpu"),
+    ("async-channel", "fanlight-actors"),
+    ("tokenizers", "fanlight-models"),
+    ("tokio", "fanlight-native"),
+    ("hyper", "fanlight-native"),
+];
 
 fn text<'a>(json: &'a Json, key: &str) -> &'a str {
     json[key].as_str().unwrap_or_default()
@@ -162,6 +171,7 @@ mod examples {
             "gpu",
             "pager",
             "actors",
+            "dialects",
             "web",
             "native",
         ];

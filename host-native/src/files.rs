@@ -13,6 +13,8 @@ use fanlight_actors::source::{ByteSource, NamedSource, part_names};
 use fanlight_messages::error::SourceError;
 use fanlight_messages::limits::READS_IN_FLIGHT;
 
+use crate::library::resolve;
+
 /// Reads that wait for a thread: pages and embedding rows of a pass, and those of a load. A place is always
 /// free: a read that waited for one while nobody polls it would keep the place from one that is awaited.
 const READS_WAITING: usize = 3 * READS_IN_FLIGHT;
@@ -172,8 +174,10 @@ impl ByteSource for FileSource {
     }
 }
 
-/// Opens a model file, or all parts of a split model that it belongs to.
-pub fn open_model(path: &Path, reads: Reads) -> Result<Vec<NamedSource>> {
+/// Opens a model file, or all parts of a split model that it belongs to; or the model that a name of the
+/// library leads to.
+pub fn open_model(model: &Path, reads: Reads) -> Result<Vec<NamedSource>> {
+    let path = &resolve(model)?;
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name else { bail!("{} does not name a file", path.display()) };
     let mut sources = Vec::new();

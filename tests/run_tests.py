@@ -98,6 +98,11 @@ def browser(_ledger):
     run("npm", "test", "--prefix", "host-web")
 
 
+def clients(_ledger):
+    """Published clients of other programs' interfaces against the server."""
+    run("npm", "test", "--prefix", "tests/clients", FANLIGHT_BINARIES=str(ROOT / "target" / "debug"))
+
+
 STAGES = {
     "fmt": fmt,
     "clippy": clippy,
@@ -106,6 +111,7 @@ STAGES = {
     "build": build,
     "rules": rules,
     "native": native,
+    "clients": clients,
     "browser": browser,
 }
 

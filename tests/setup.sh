@@ -68,5 +68,8 @@ fi
 if [ -f host-web/package-lock.json ] && [ ! -d host-web/node_modules ]; then
     npm ci --prefix host-web --no-audit --no-fund
 fi
+if [ ! -d tests/clients/node_modules ]; then
+    npm ci --prefix tests/clients --no-audit --no-fund
+fi
 browser=$(chromium --version 2>/dev/null | head -1)
 echo "setup: complete ($(cargo --version), node $(node --version), $browser)"

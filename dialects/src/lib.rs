@@ -1,5 +1,6 @@
-//! What other programs' protocols say, as data: request bytes to one normal form, events of a reply to response
-//! bytes. No I/O, no clock, no chance: what comes from outside is an argument, so equal inputs give equal bytes.
+//! What other programs' protocols say, as data: request bytes to one normal form, events of a reply to
+//! response bytes. No I/O, no clock, no chance: what comes from outside is an argument, so equal inputs give
+//! equal bytes.
 //!
 //! ```text
 //! bytes ── read ──> NormalRequest ──> the engine ──> ReplyEvent ── ReplyWriter ──> bytes

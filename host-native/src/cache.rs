@@ -29,7 +29,7 @@ impl CacheFolder {
 }
 
 /// Where programs of this platform keep what can be made again.
-fn user_folder() -> Option<PathBuf> {
+pub fn user_folder() -> Option<PathBuf> {
     let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     match env::consts::OS {
         "windows" => folder("LOCALAPPDATA"),

@@ -2,8 +2,11 @@
 
 mod bench;
 mod cache;
+mod chat;
+mod connect;
 mod files;
 mod inspect;
+mod library;
 mod load;
 mod measured;
 mod memory;
@@ -14,6 +17,8 @@ mod reply;
 mod report;
 mod run;
 mod sampling;
+mod serve;
+mod start;
 mod stop;
 mod suite;
 mod terminal;
@@ -38,6 +43,11 @@ fn main() -> ExitCode {
         Command::Verify(verify) => verify::verify(verify),
         Command::Bench(bench) => bench::bench(bench),
         Command::Replay(replay) => replay::run(replay),
+        Command::Chat(options) => chat::chat(options),
+        Command::Connect(options) => connect::connect(options),
+        Command::Serve(options) => serve::serve(options),
+        Command::List(options) => library::list(options),
+        Command::Show(options) => library::show(options),
     };
     match outcome {
         Ok(code) => code,

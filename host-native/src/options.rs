@@ -10,9 +10,12 @@ use fanlight_messages::limits::CONTEXT_LEN_DEFAULT;
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, Budget, KvFormat, Preset};
 use fanlight_messages::reply::Think;
 
+use crate::chat::ChatOptions;
+use crate::connect::ConnectOptions;
 use crate::files::Reads;
-
+use crate::library::{ListOptions, ShowOptions};
 use crate::sampling::SamplingArgs;
+use crate::serve::ServeOptions;
 
 /// Language models on this machine's GPU, with the engine that runs them in a web page.
 #[derive(Debug, Parser)]
@@ -37,6 +40,16 @@ pub enum Command {
     Bench(BenchOptions),
     /// Show what each drafter would have been worth on recorded replies.
     Replay(ReplayOptions),
+    /// Talk to a model, turn by turn.
+    Chat(Box<ChatOptions>),
+    /// Serve a model to other programs: OpenAI's interface at http://127.0.0.1:8787/v1.
+    Serve(Box<ServeOptions>),
+    /// Print what other programs must know of a running server, or start one of them with it.
+    Connect(ConnectOptions),
+    /// List the models that Ollama, LM Studio and the Hugging Face cache keep on this computer.
+    List(ListOptions),
+    /// Show what a model is.
+    Show(ShowOptions),
 }
 
 impl Command {
@@ -48,6 +61,8 @@ impl Command {
             Self::Verify(options) => options.json,
             Self::Bench(options) => options.json,
             Self::Replay(options) => options.json,
+            Self::Chat(_) | Self::Connect(_) | Self::Serve(_) | Self::Show(_) => false,
+            Self::List(options) => options.json,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Ctrl-C: the first one stops the reply cleanly, the second one the process.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use futures::StreamExt;
@@ -11,16 +11,21 @@ use futures::channel::mpsc;
 pub const INTERRUPTED: u8 = 130;
 
 /// Hears of Ctrl-C.
-pub struct Interrupts(mpsc::Receiver<()>);
+pub struct Interrupts {
+    pressed: mpsc::Receiver<()>,
+    /// Whether it was pressed once already.
+    was_pressed: Arc<AtomicBool>,
+}
 
 impl Interrupts {
     /// Takes over Ctrl-C; once per process.
     pub fn listen() -> Result<Self> {
         let (sender, receiver) = mpsc::channel(1);
         let sender = Mutex::new(sender);
-        let was_pressed = AtomicBool::new(false);
+        let was_pressed = Arc::new(AtomicBool::new(false));
+        let is_second = was_pressed.clone();
         ctrlc::set_handler(move || {
-            if was_pressed.swap(true, Ordering::SeqCst) {
+            if is_second.swap(true, Ordering::SeqCst) {
                 std::process::exit(INTERRUPTED.into());
             }
             if let Ok(mut sender) = sender.lock() {
@@ -29,12 +34,18 @@ impl Interrupts {
             }
         })
         .context("cannot listen for Ctrl-C")?;
-        Ok(Self(receiver))
+        Ok(Self { pressed: receiver, was_pressed })
+    }
+
+    /// What was pressed so far is over: the next one counts as the first.
+    pub fn forget(&mut self) {
+        while self.pressed.try_recv().is_ok() {}
+        self.was_pressed.store(false, Ordering::SeqCst);
     }
 
     /// Resolves at the first Ctrl-C.
     pub async fn next(&mut self) {
-        if self.0.next().await.is_none() {
+        if self.pressed.next().await.is_none() {
             std::future::pending::<()>().await;
         }
     }

@@ -94,13 +94,14 @@ fn what_is_no_call_is_content() {
 #[test]
 fn parameters_become_json_by_their_schema() {
     let form = CallForm::QwenXml;
-    let text = "<tool_call>\n<function=weather>\n<parameter=city>\nNew \"York\"\n</parameter>\n<parameter=days>\n3\n\
-                </parameter>\n<parameter=deep>\nNone\n</parameter>\n<parameter=on>\nTrue\n</parameter>\n</function>\n\
-                </tool_call>";
+    let text = "<tool_call>\n<function=weather>\n<parameter=city>\nNew \"York\"\n</parameter>\n\
+                <parameter=days>\n3\n</parameter>\n<parameter=deep>\nNone\n</parameter>\n\
+                <parameter=on>\nTrue\n</parameter>\n</function>\n</tool_call>";
     let wanted = r#"{"city":"New \"York\"","days":3,"deep":null,"on":true}"#;
     check(form, text, "", &[("weather", wanted)]);
     // Marks within a text that nothing follows are text.
-    let text = "<tool_call><function=weather><parameter=city>a</parameter> b <parameter=x\n</parameter></function></tool_call>";
+    let text = "<tool_call><function=weather><parameter=city>a</parameter> b <parameter=x\n\
+                </parameter></function></tool_call>";
     check(form, text, "", &[("weather", r#"{"city":"a</parameter> b <parameter=x"}"#)]);
     check(form, "<tool_call><function=now></function></tool_call>", "", &[("now", "{}")]);
 }

@@ -172,8 +172,8 @@ pub async fn engine(
     Ok(())
 }
 
-/// Mail that arrives while the engine is busy: an interrupt is returned; what `model` alone can tell, which is
-/// text and ids, is answered; other questions are refused.
+/// Mail that arrives while the engine is busy: an interrupt is returned; what `model` alone can tell, text
+/// and ids, is answered; other questions are refused.
 pub(super) fn refuse(mail: Option<EngineMail>, model: Option<&LoadedModel>) -> Option<Interrupt> {
     match mail {
         None => return Some(Interrupt::HostsGone),

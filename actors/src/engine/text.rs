@@ -69,8 +69,7 @@ impl ReplyText {
         }
     }
 
-    /// True once a stop text has occurred, or the one call that is wanted: nothing that follows belongs to the
-    /// reply.
+    /// True once a stop text has occurred, or the one call that is wanted: the reply is over.
     pub fn has_stopped(&self) -> bool {
         self.stop.has_stopped() || self.calls.as_ref().is_some_and(CallSplitter::is_over)
     }

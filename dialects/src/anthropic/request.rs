@@ -52,7 +52,7 @@ pub fn read_count(body: &[u8]) -> Result<NormalRequest, ApiError> {
 fn conversation(fields: &Fields<'_>) -> Result<NormalRequest, ApiError> {
     let mut tools = Vec::new();
     for tool in fields.objects("tools", TOOLS_MAX)? {
-        // Tools that the service itself would run are left out: the model could call them, nobody would answer.
+        // Tools that the service itself would run are left out: nobody would answer.
         if tool.text("type")?.is_none_or(|kind| kind == "custom") {
             tools.push(named(&tool, "input_schema")?);
         }

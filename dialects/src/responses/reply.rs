@@ -145,7 +145,8 @@ impl Item {
         let id = &self.id;
         match &self.kind {
             Kind::Message => {
-                json!({ "type": "message", "id": id, "status": status, "role": "assistant", "content": content })
+                let role = "assistant";
+                json!({ "type": "message", "id": id, "status": status, "role": role, "content": content })
             }
             Kind::Reasoning => {
                 json!({ "type": "reasoning", "id": id, "status": status, "summary": [], "content": content })

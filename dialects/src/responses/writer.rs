@@ -132,7 +132,7 @@ impl ResponseWriter {
         let ending = self.ending.clone().unwrap_or(Ending::Stop);
         let output = std::mem::take(&mut self.output);
         let object = self.form.object(&self.facts, output, Some(&ending), Some(usage));
-        // One client takes the event of an incomplete reply for a failure, and the status within for what it is.
+        // One client takes this event for a failure, and the status within for what it is.
         let is_cut = object["status"] == "incomplete" && !self.form.is_codex;
         let name = if is_cut { "response.incomplete" } else { "response.completed" };
         self.event(name, json!({ "response": object }), out);

@@ -78,7 +78,12 @@ fn blocks_become_turns_in_their_order() {
             { "type": "tool_use", "id": "toolu_1", "name": "f", "input": { "x": 1 } },
         ] },
         { "role": "user", "content": [
-            { "type": "tool_result", "tool_use_id": "toolu_1", "content": [{ "type": "text", "text": "r" }], "is_error": true },
+            {
+                "type": "tool_result",
+                "tool_use_id": "toolu_1",
+                "content": [{ "type": "text", "text": "r" }],
+                "is_error": true,
+            },
             { "type": "text", "text": "go on" },
         ] },
         { "role": "system", "content": "note" },
@@ -97,7 +102,10 @@ fn blocks_become_turns_in_their_order() {
 
 #[test]
 fn choices_thoughts_and_formats_are_read() {
-    let tools = json!([{ "name": "f", "input_schema": { "type": "object" } }, { "type": "web_search_1", "name": "w" }]);
+    let tools = json!([
+        { "name": "f", "input_schema": { "type": "object" } },
+        { "type": "web_search_1", "name": "w" },
+    ]);
     let choice = |choice: Value| {
         let read = read(json!({ "tools": tools, "tool_choice": choice }));
         (read.choice, read.parallel)
@@ -136,7 +144,10 @@ fn what_cannot_be_served_is_refused() {
 fn blocks_of_a_stream_say_what_the_whole_says_and_never_overlap() {
     let (_, form) = try_read(&json!({})).unwrap();
     let wanted = whole(&*form, &reply(0));
-    let call = |id: &str, name: &str| json!({ "type": "tool_use", "id": format!("toolu_{id}"), "name": name, "input": json(ARGUMENTS) });
+    let call = |id: &str, name: &str| {
+        let (id, input) = (format!("toolu_{id}"), json(ARGUMENTS));
+        json!({ "type": "tool_use", "id": id, "name": name, "input": input })
+    };
     assert_eq!(
         wanted["content"],
         json!([
@@ -148,7 +159,12 @@ fn blocks_of_a_stream_say_what_the_whole_says_and_never_overlap() {
     );
     assert_eq!(
         wanted["usage"],
-        json!({ "input_tokens": 7, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 5, "output_tokens": 7 })
+        json!({
+            "input_tokens": 7,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 5,
+            "output_tokens": 7,
+        })
     );
     for cuts in all_cuts() {
         assert_eq!(whole(&*form, &reply(cuts)), wanted);

@@ -39,7 +39,8 @@ fn requests_of_clients_are_read() {
 
 #[test]
 fn a_context_beyond_the_served_one_is_refused_with_both_numbers() {
-    let body = |context: u32| json!({ "messages": [{ "role": "user", "content": "a" }], "options": { "num_ctx": context } });
+    let messages = json!([{ "role": "user", "content": "a" }]);
+    let body = |context: u32| json!({ "messages": messages, "options": { "num_ctx": context } });
     assert!(chat(&body(4096)).is_ok());
     let error = chat(&body(8192)).err().unwrap();
     assert!(error.contains("8192") && error.contains("4096"), "{error}");

@@ -62,7 +62,11 @@ fn items_become_turns_and_what_needs_a_memory_is_refused() {
         { "type": "function_call", "call_id": "call_1", "name": "f", "namespace": "n", "arguments": "{}" },
         { "type": "function_call", "call_id": "call_2", "name": "g", "arguments": "{\"x\":1}" },
         { "type": "web_search_call", "status": "completed" },
-        { "type": "function_call_output", "call_id": "call_1", "output": [{ "type": "input_text", "text": "r" }] },
+        {
+            "type": "function_call_output",
+            "call_id": "call_1",
+            "output": [{ "type": "input_text", "text": "r" }],
+        },
         { "type": "function_call_output", "call_id": "call_2", "output": "s" },
     ]);
     let (read, _) = read(json!({ "instructions": "i", "input": input }));

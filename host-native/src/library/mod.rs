@@ -1,4 +1,4 @@
-//! Models that other programs keep on this computer: Ollama's, LM Studio's, and those of the Hugging Face cache.
+//! Models that other programs keep on this computer: Ollama, LM Studio and the Hugging Face cache.
 //! Everything here only reads.
 
 mod folders;

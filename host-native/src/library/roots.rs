@@ -39,8 +39,8 @@ impl Roots {
     }
 }
 
-/// A folder as people write it into a variable: perhaps in quotes, perhaps with `~` for the home folder, which
-/// no shell has replaced there.
+/// A folder as people write it into a variable: perhaps in quotes, perhaps with `~` for the home folder,
+/// which no shell has replaced there.
 fn expanded(value: &str, home: Option<PathBuf>) -> Option<PathBuf> {
     let value = value.trim().trim_matches(['"', '\'']);
     match value.strip_prefix('~') {

@@ -22,7 +22,10 @@ fn write(path: PathBuf, text: &str) -> PathBuf {
 const MODEL: &str = "application/vnd.ollama.image.model";
 
 fn manifest(layers: &[(&str, &str, u64)]) -> String {
-    let layer = |(kind, digest, size): &(&str, &str, u64)| serde_json::json!({ "mediaType": kind, "digest": digest, "size": size });
+    let layer = |(kind, digest, size): &(&str, &str, u64)| {
+        let (kind, digest, size) = (*kind, *digest, *size);
+        serde_json::json!({ "mediaType": kind, "digest": digest, "size": size })
+    };
     let layers: Vec<_> = layers.iter().map(layer).collect();
     serde_json::json!({ "schemaVersion": 2, "config": { "digest": "sha256:0" }, "layers": layers })
         .to_string()
@@ -138,8 +141,8 @@ fn g15_a_hash_is_no_path() {
         store(&root, &format!("m{i}/latest"), &[(MODEL, digest, 6)]);
     }
     let library = ollama(&root);
-    for i in 0..digests.len() {
-        assert!(problem(&library, &format!("m{i}")).contains("sha256"), "{}", digests[i]);
+    for (i, digest) in digests.iter().enumerate() {
+        assert!(problem(&library, &format!("m{i}")).contains("sha256"), "{digest}");
     }
 }
 

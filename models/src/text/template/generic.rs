@@ -1,5 +1,5 @@
-//! Tools for a template that knows none: they are described in the system text, calls are written as the model
-//! is told to write them, and results are the user's.
+//! Tools for a template that knows none: they are described in the system text, calls are written as the
+//! model is told to write them, and results are the user's.
 
 use serde_json::{Value, json};
 

@@ -208,8 +208,8 @@ impl Runner {
         for repeats in [1, 1 + REPEATS].repeat(samples) {
             self.write_step(base, live)?;
             let start = Instant::now();
-            let report = self
-                .submit(None, |runner, recorder| (0..repeats).try_for_each(|_| record(runner, recorder)))?;
+            let report =
+                self.submit(|runner, recorder| (0..repeats).try_for_each(|_| record(runner, recorder)))?;
             dispatches = report.await?.dispatches / repeats;
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
@@ -228,7 +228,7 @@ impl Runner {
         self.device.queue().write_buffer(history, offset, bytemuck::cast_slice(&text));
         let search = Search { first: MEMORY_TOKENS, last: base };
         self.write_step(base, 1)?;
-        self.submit(None, |runner, recorder| runner.step.draft(recorder, NODES_MAX, search))?.await?;
+        self.submit(|runner, recorder| runner.step.draft(recorder, NODES_MAX, search))?.await?;
         let mut times = [0.0; 2];
         for (time, kernel) in times.iter_mut().zip([Kernel::Scan, Kernel::Draft]) {
             let part =
@@ -285,7 +285,7 @@ impl Runner {
     async fn time_submission(&mut self, batch: Batch, base: u32, steps: u32) -> Result<(f64, u32), GpuError> {
         self.write_step(base, batch.tokens)?;
         let start = Instant::now();
-        let report = self.submit(None, |runner, recorder| {
+        let report = self.submit(|runner, recorder| {
             for _ in 0..steps {
                 runner.forward(recorder, batch)?;
                 recorder.multiply(&runner.head_all, batch.product, batch)?;

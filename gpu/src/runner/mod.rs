@@ -4,7 +4,7 @@ mod bound;
 mod buffers;
 mod check;
 mod choice;
-mod decode;
+mod copies;
 mod encode;
 mod lower;
 mod measure;
@@ -41,7 +41,7 @@ use check::Checks;
 use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
-use pass::Pass;
+use pass::Submission;
 use pipelines::Pipelines;
 use report::Reported;
 use ring::Ring;
@@ -86,8 +86,8 @@ pub struct Runner {
     uploads: Uploads,
     checks: Checks,
     ring: Ring,
-    /// The pass under way, where weights stream.
-    pass: Option<Pass>,
+    /// Passes that are not submitted to their end.
+    under_way: Option<Submission>,
     committed: Rc<CommittedBound>,
     /// First index of the history that drafts are made from.
     search_first: u32,
@@ -155,7 +155,7 @@ impl Runner {
             reported: Rc::default(),
             slots: (0..READBACK_SLOTS).map(|_| Rc::default()).collect(),
             ring: Ring::new(&plan),
-            pass: None,
+            under_way: None,
             program,
             plan,
             buffers,
@@ -274,7 +274,7 @@ impl Runner {
             return Err(GpuError::BatchTooLarge { wanted: setup.end_ids.len(), limit: END_IDS_MAX as usize });
         }
         // A pass that broke off left rows in the cache that nothing counts.
-        self.pass = None;
+        self.under_way = None;
         self.ring.restart();
         self.flush()?;
         let mut words = vec![0u32; (CONTROL_BYTES / 4) as usize];
@@ -327,7 +327,7 @@ impl Runner {
         let kernel = |page| batch.product.kernel(page, batch.tokens, batch.packed_dot).0;
         let kernels: Vec<_> = self.head_all.iter().map(kernel).collect();
         self.resolve(kernels, &mut |_, _| ()).await?;
-        let report = self.submit(None, |runner, recorder| {
+        let report = self.submit(|runner, recorder| {
             runner.forward(recorder, batch)?;
             recorder.multiply(&runner.head_all, batch.product, batch)
         })?;
@@ -343,7 +343,7 @@ impl Runner {
         let batch = self.write_prompt(base, tokens)?;
         let mut rows = Vec::new();
         for (index, op) in self.program.clone().body.iter().enumerate() {
-            self.submit(None, |runner, recorder| recorder.op(&runner.body[index], batch))?.await?;
+            self.submit(|runner, recorder| recorder.op(&runner.body[index], batch))?.await?;
             if let Op::Normalize { residual, .. } = op {
                 let len = self.program.values[residual.index()].len as usize;
                 let words = self.read_value(*residual, tokens.len() * len).await?;
@@ -383,15 +383,14 @@ impl Runner {
         recorded.map(|told| (encoder, told, dispatches))
     }
 
-    /// Records and submits; `growth` is what a window may commit at most.
+    /// Records and submits what commits nothing.
     fn submit(
         &self,
-        growth: Option<u32>,
         record: impl FnOnce(&Self, &mut Recorder) -> Result<(), GpuError>,
     ) -> Result<PendingReport, GpuError> {
         self.device.health()?;
-        let (encoder, (), dispatches) = self.record("window", record)?;
-        self.submit_recorded(encoder, dispatches, growth)
+        let (encoder, (), dispatches) = self.record("measurement", record)?;
+        self.submit_recorded(encoder, dispatches, None)
     }
 
     /// A readback slot that nothing is read from.

@@ -1,5 +1,8 @@
-//! Passes whose weights stream: recorded and submitted as far as the weights are there, continued when more
-//! have arrived. Nothing is read back inside a pass.
+//! Passes: a prompt batch or a step, recorded and submitted as far as its weights are there, and continued
+//! when more have arrived. Where all weights stay that is at once; a window is several steps in one submission.
+//! Nothing is read back inside a pass.
+
+use std::collections::VecDeque;
 
 use fanlight_messages::device::PassWork;
 use fanlight_messages::draft::Width;
@@ -16,9 +19,18 @@ use super::{PendingReport, Runner};
 use crate::device::GpuError;
 use crate::kernels::accept;
 
-/// A pass under way.
+/// Passes under way that share a report.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct Submission {
+    passes: VecDeque<Pass>,
+    /// Tokens that they may commit, when they are steps.
+    growth: Option<u32>,
+    dispatches: u32,
+}
+
+/// A pass that is recorded up to some place.
+#[derive(Debug)]
+struct Pass {
     batch: Batch,
     /// What comes before the forward pass.
     start: Option<Start>,
@@ -27,9 +39,6 @@ pub(super) struct Pass {
     page: usize,
     /// What comes after it.
     commit: Option<(accept::Form, u32)>,
-    /// Tokens that it may commit, when it is a step.
-    growth: Option<u32>,
-    dispatches: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -84,23 +93,23 @@ impl Runner {
 
     /// Begins a pass; [`submit_ready`](Self::submit_ready) runs it.
     pub(super) fn begin_pass(&mut self, work: PassWork<'_>) -> Result<(), GpuError> {
-        let pass = match work {
-            PassWork::Prompt { base, tokens, choose } => Pass {
-                batch: self.write_prompt(base, tokens)?,
-                start: None,
-                op: 0,
-                page: 0,
-                commit: choose.then_some((accept::Form::Prompt, 1)),
-                growth: None,
-                dispatches: 0,
-            },
-            PassWork::Step(width) => {
-                self.check_allowed(width)?;
-                self.step_pass(width)
+        self.under_way = Some(match work {
+            PassWork::Prompt { base, tokens, choose } => {
+                let batch = self.write_prompt(base, tokens)?;
+                let commit = choose.then_some((accept::Form::Prompt, 1));
+                let pass = Pass { batch, start: None, op: 0, page: 0, commit };
+                Submission { passes: [pass].into(), growth: None, dispatches: 0 }
             }
-        };
-        self.pass = Some(pass);
+            PassWork::Step(width) => self.steps(1, width)?,
+        });
         Ok(())
+    }
+
+    /// Steps of a prepared width, one after the other.
+    fn steps(&mut self, steps: u32, width: Width) -> Result<Submission, GpuError> {
+        self.check_allowed(width)?;
+        let passes = (0..steps).map(|_| self.step_pass(width)).collect();
+        Ok(Submission { passes, growth: Some(steps * width.tokens_max()), dispatches: 0 })
     }
 
     fn step_pass(&mut self, width: Width) -> Pass {
@@ -122,7 +131,7 @@ impl Runner {
             }
         };
         let commit = Some((form, width.rows()));
-        Pass { batch, start, op: 0, page: 0, commit, growth: Some(growth), dispatches: 0 }
+        Pass { batch, start, op: 0, page: 0, commit }
     }
 
     /// Submits what can run of the pass: `None` when it waits for a page, else its report.
@@ -130,11 +139,29 @@ impl Runner {
         self.continue_by(usize::MAX)
     }
 
-    /// Submits a whole pass in about so many submissions, split between ops, so that none keeps the device
+    /// Submits a whole pass in about `parts` submissions, split between ops, so that none keeps the device
     /// for long.
     pub(super) fn submit_pass(&mut self, work: PassWork<'_>, parts: u32) -> Result<PendingReport, GpuError> {
         self.check_resident()?;
         self.begin_pass(work)?;
+        self.submit_all(parts)
+    }
+
+    /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
+    /// Submitted when called, so that the next window can follow before this one is read. The width must have
+    /// been prepared. A single step may be split into `parts`.
+    pub(super) fn submit_window(
+        &mut self,
+        steps: u32,
+        width: Width,
+        parts: u32,
+    ) -> Result<PendingReport, GpuError> {
+        self.check_resident()?;
+        self.under_way = Some(self.steps(steps, width)?);
+        self.submit_all(if steps == 1 { parts } else { 1 })
+    }
+
+    fn submit_all(&mut self, parts: u32) -> Result<PendingReport, GpuError> {
         let ops = self.body.len().div_ceil(parts.max(1) as usize).max(1);
         loop {
             if let Some(report) = self.continue_by(ops)? {
@@ -143,28 +170,34 @@ impl Runner {
         }
     }
 
-    /// The same by `ops_max` ops of the body at most.
+    /// Submits what can run by `ops_max` ops of a pass's body at most; the report when that was the rest.
     fn continue_by(&mut self, ops_max: usize) -> Result<Option<PendingReport>, GpuError> {
         self.device.health()?;
-        let Some(mut pass) = self.pass.take() else {
+        let Some(mut submission) = self.under_way.take() else {
             return Err(GpuError::MissingBuffer { owner: "a pass that could go on".into() });
         };
         let mut ring = std::mem::take(&mut self.ring);
-        let end = pass.op.saturating_add(ops_max);
-        let recorded = self.record("part of a pass", |runner, recorder| {
-            runner.record_pass(recorder, &mut pass, &mut ring, end)
+        let recorded = self.record("passes", |runner, recorder| {
+            while let Some(pass) = submission.passes.front_mut() {
+                let end = pass.op.saturating_add(ops_max);
+                if !runner.record_pass(recorder, pass, &mut ring, end)? {
+                    return Ok(false);
+                }
+                ring.end_pass();
+                submission.passes.pop_front();
+            }
+            Ok(true)
         });
         self.ring = ring;
         let (encoder, is_whole, dispatches) = recorded?;
-        pass.dispatches += dispatches;
+        submission.dispatches += dispatches;
         if is_whole {
-            self.ring.end_pass();
-            return self.submit_recorded(encoder, pass.dispatches, pass.growth).map(Some);
+            return self.submit_recorded(encoder, submission.dispatches, submission.growth).map(Some);
         }
         if dispatches > 0 {
             self.device.submit(encoder.finish());
         }
-        self.pass = Some(pass);
+        self.under_way = Some(submission);
         Ok(None)
     }
 

@@ -27,13 +27,13 @@ mod timing;
 
 use std::rc::Rc;
 
+use fanlight_messages::backend::Backend;
 use fanlight_messages::limits::{
     ENGINE_CONTROL, ENGINE_INBOX, MEMORY_INBOX, PAGER_INBOX, SAMPLES, SAMPLES_CONTROL, SUBMITTER_CONTROL,
     SUBMITTER_INBOX,
 };
 use fanlight_messages::protocol::controller::PlanChosen;
 
-use crate::backend::Backend;
 use crate::controller::controller;
 use crate::kit::{Capacities, Clock, Latch, World};
 use crate::memory::{MemoryStorage, NoStorage, memory};

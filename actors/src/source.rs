@@ -37,6 +37,31 @@ pub trait ByteSource {
     }
 }
 
+/// A file in memory.
+#[derive(Debug, Clone)]
+pub struct MemorySource(Rc<[u8]>);
+
+impl MemorySource {
+    /// Of these bytes.
+    pub fn new(bytes: impl Into<Rc<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl ByteSource for MemorySource {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
+        let (bytes, len) = (buffer.len() as u64, self.0.len() as u64);
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let found = self.0.get(start..).and_then(|rest| rest.get(..buffer.len()));
+        buffer.copy_from_slice(found.ok_or(SourceError::Short { offset, bytes, len })?);
+        Ok(())
+    }
+}
+
 trait ErasedSource {
     fn len(&self) -> u64;
     fn read_at<'a>(

@@ -4,19 +4,22 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use futures::executor::block_on;
 use futures::future::{Either, select};
 use futures::pin_mut;
 use serde_json::{Value, json};
 
 use fanlight_actors::engine::start_engine;
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
-use fanlight_actors::measure::{DecodeTime, MeasuredModel, PhaseTime, PipelineTime, StepTime};
+use fanlight_actors::pager::InspectRequest;
+use fanlight_gpu::runner::{DecodeTime, PipelineTime, StepTime};
+use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::limits::CONTEXT_LEN_MIN;
 use fanlight_messages::protocol::engine::{Load, LoadProgress};
 
 use crate::files::{Reads, open_model};
 use crate::load::with_progress;
+use crate::measured::{MeasuredModel, PhaseTime};
 use crate::options::BenchOptions;
 use crate::report::{adapter_json, adapter_text, print_json, print_text};
 use crate::stop::{INTERRUPTED, Interrupts};
@@ -75,11 +78,17 @@ fn load_request(options: &BenchOptions) -> Load {
 }
 
 fn bench_model(options: &BenchOptions) -> Result<ExitCode> {
-    World::run(|world, _| async move {
+    block_on(async {
         let sources = open_model(&options.model, Reads::Cached)?;
         let backend = GpuBackend::open(AdapterPreference::HighPerformance).await?;
         let progress = Latch::new(LoadProgress::default());
-        let loading = MeasuredModel::load(&world, backend, sources, load_request(options), progress.clone());
+        let request = InspectRequest {
+            context_len: options.context,
+            batch_tokens: Load::default().batch_tokens,
+            kv_format: options.kv.into(),
+            budget: None,
+        };
+        let loading = MeasuredModel::load(&backend, sources, &request, &progress);
         let mut interrupts = Interrupts::listen()?;
         let Some(model) = with_progress(loading, &progress, &mut interrupts, options.json).await else {
             return Ok(ExitCode::from(INTERRUPTED));
@@ -108,13 +117,13 @@ async fn measure(model: &mut MeasuredModel, is_json: bool) -> Result<()> {
         bail!("the file promises a context of {}, {CONTEXT_LEN_MIN} {wanted}", request.context_len);
     }
     // The prompt comes first: it leaves real rows in the cache that decoding reads.
-    let (line, text) = prefill_report(tokens, model.prefill(tokens).await?);
+    let (line, text) = prefill_report(tokens, model.runner.time_prefill(tokens).await?);
     print(line, text);
 
     let base = BASE.min(request.context_len / 2);
     let mut best_ms = f64::INFINITY;
     for (steps, in_flight) in DECODING {
-        let time = model.decode(base, steps, in_flight).await?;
+        let time = model.runner.time_decode(base, steps, in_flight).await?;
         best_ms = best_ms.min(time.ms_per_token);
         let (line, text) = decode_report(base, &time);
         print(line, text);
@@ -122,17 +131,17 @@ async fn measure(model: &mut MeasuredModel, is_json: bool) -> Result<()> {
     let (line, text) = weights_report(model, best_ms);
     print(line, text);
 
-    let steps = model.steps(base).await?;
+    let steps = model.runner.time_steps(base, request.logits_rows).await?;
     let one_ms = steps.first().map_or(0.0, |step| step.ms);
     for step in &steps {
         let (line, text) = step_report(base, step, one_ms);
         print(line, text);
     }
     let draft_base = DRAFT_BASE.min(request.context_len / 2);
-    let (line, text) = draft_report(draft_base, model.drafting(draft_base).await?, best_ms);
+    let (line, text) = draft_report(draft_base, model.runner.time_drafting(draft_base).await?, best_ms);
     print(line, text);
     for tokens in PIPELINE_TOKENS {
-        for pipeline in model.pipelines(base, tokens).await? {
+        for pipeline in model.runner.time_pipelines(base, tokens).await? {
             let (line, text) = pipeline_report(base, tokens, &pipeline);
             print(line, text);
         }
@@ -150,7 +159,7 @@ fn milliseconds(phase: PhaseTime) -> f64 {
 }
 
 fn load_report(model: &MeasuredModel) -> (Value, String) {
-    let (loaded, times) = (&model.loaded, &model.times);
+    let (plan, times) = (model.plan(), &model.times);
     let phases = [
         ("open", times.open),
         ("create", times.create),
@@ -159,23 +168,23 @@ fn load_report(model: &MeasuredModel) -> (Value, String) {
     ];
     let total_ms: f64 = phases.iter().map(|(_, phase)| milliseconds(*phase)).sum();
     let pipelines: usize = phases.iter().map(|(_, phase)| phase.pipelines).sum();
-    let upload_speed = bytes_per_s(loaded.read_bytes, milliseconds(times.upload));
+    let upload_speed = bytes_per_s(model.read_bytes, milliseconds(times.upload));
     let mut line = json!({
-        "loaded": loaded.name,
-        "adapter": adapter_json(&loaded.adapter),
-        "context": loaded.context_len,
-        "gpu_bytes": loaded.gpu_bytes,
-        "read_bytes": loaded.read_bytes,
+        "loaded": model.name,
+        "adapter": adapter_json(&model.adapter),
+        "context": plan.request.context_len,
+        "gpu_bytes": plan.total_bytes(),
+        "read_bytes": model.read_bytes,
         "load_ms": total_ms,
         "upload_bytes_per_s": upload_speed,
         "pipelines": pipelines,
     });
     let mut text = format!(
         "{}, context {}, {:.1} MB on the gpu\n{}\n\nload {total_ms:>10.1} ms, {pipelines} pipelines\n",
-        loaded.name,
-        loaded.context_len,
-        loaded.gpu_bytes as f64 / 1e6,
-        adapter_text(&loaded.adapter),
+        model.name,
+        plan.request.context_len,
+        plan.total_bytes() as f64 / 1e6,
+        adapter_text(&model.adapter),
     );
     for (name, phase) in phases {
         line[format!("{name}_ms")] = milliseconds(phase).into();
@@ -183,7 +192,7 @@ fn load_report(model: &MeasuredModel) -> (Value, String) {
         text += &format!("  {name:<8} {:>10.1} ms, {} pipelines", milliseconds(phase), phase.pipelines);
         if name == "upload" {
             text +=
-                &format!(", {:.1} MB read, {:.1} MB/s", loaded.read_bytes as f64 / 1e6, upload_speed / 1e6);
+                &format!(", {:.1} MB read, {:.1} MB/s", model.read_bytes as f64 / 1e6, upload_speed / 1e6);
         }
         text.push('\n');
     }

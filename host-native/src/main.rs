@@ -5,6 +5,7 @@ mod cache;
 mod files;
 mod inspect;
 mod load;
+mod measured;
 mod memory;
 mod observe;
 mod options;

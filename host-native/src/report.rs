@@ -71,7 +71,7 @@ pub fn adapter_json(facts: &AdapterFacts) -> Value {
         "name": facts.name,
         "backend": facts.backend,
         "driver": facts.driver,
-        "software": facts.is_software,
+        "software": facts.kind.is_software(),
     })
 }
 
@@ -172,7 +172,7 @@ pub fn speed_line(finished: &ReplyFinished, reused_tokens: u32, loaded: &ModelLo
 
 /// An adapter for people.
 pub fn adapter_text(facts: &AdapterFacts) -> String {
-    let software = if facts.is_software { ", SOFTWARE: a processor computes, not a GPU" } else { "" };
+    let software = if facts.kind.is_software() { ", SOFTWARE: a processor computes, not a GPU" } else { "" };
     let driver = if facts.driver.is_empty() { String::new() } else { format!(", {}", facts.driver) };
     format!("{} ({}{driver}{software})", facts.name, facts.backend)
 }

@@ -10,8 +10,9 @@ use futures::pin_mut;
 
 use fanlight_actors::costs::Recalled;
 use fanlight_actors::engine::{EngineHandle, Generation, start_engine_with};
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
+use fanlight_gpu::{AdapterPreference, GpuBackend};
+use fanlight_messages::device::AdapterKind;
 use fanlight_messages::draft::WidthPolicy;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
@@ -57,7 +58,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
         } else if let Some(line) = report::streams_line(&loaded) {
             eprintln!("{line}");
         }
-        let request = generate_request(options, sampling.clone(), loaded.adapter.is_software);
+        let request = generate_request(options, sampling.clone(), loaded.adapter.kind);
         // Costs matter where something is chosen by them.
         let is_auto = matches!(request.width, WidthPolicy::Auto { .. });
         let cache = is_auto.then(|| CacheFolder::find(options.cache.as_deref())).flatten();
@@ -86,7 +87,7 @@ pub fn run(options: &RunOptions) -> Result<ExitCode> {
     })
 }
 
-fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, is_software: bool) -> Generate {
+fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, adapter: AdapterKind) -> Generate {
     let prompt = if options.raw {
         Prompt::Raw(options.prompt.clone())
     } else {
@@ -94,7 +95,7 @@ fn generate_request(options: &RunOptions, sampling: Rc<Sampling>, is_software: b
     };
     Generate {
         window_steps: options.window.0,
-        width: options.width.unwrap_or_else(|| WidthPolicy::for_adapter(is_software)),
+        width: options.width.unwrap_or_else(|| WidthPolicy::for_adapter(adapter)),
         frame_budget_ms: options.frame_budget,
         stop: options.stop.clone(),
         hash_logits: options.json,

@@ -7,9 +7,10 @@ use futures::executor::block_on;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use fanlight_actors::backend::Backend;
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend, Scope, Verdict};
-use fanlight_actors::measure::verify_model;
+use fanlight_actors::pager::open_model as read_model;
+use fanlight_gpu::selftest::{Scope, Verdict};
+use fanlight_gpu::{AdapterPreference, GpuBackend};
+use fanlight_messages::backend::Backend;
 
 use crate::files::{Reads, open_model};
 use crate::options::VerifyOptions;
@@ -36,8 +37,8 @@ pub fn verify(options: &VerifyOptions) -> Result<ExitCode> {
         };
         let verdicts = match sources {
             Some(sources) => {
-                let verdicts = verify_model(&backend, sources, options.kv.into(), progress).await;
-                verdicts.with_context(|| model_name(options))?
+                let opened = read_model(sources).await.with_context(|| model_name(options))?;
+                backend.verify_program(&opened.program, options.kv.into(), progress).await?
             }
             None => backend.verify(Scope::Whole, progress).await?,
         };

@@ -13,10 +13,10 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use fanlight_actors::costs::Recalled;
 use fanlight_actors::engine::{EngineHandle, start_engine_with};
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Exit, Latch, StreamReceiver, World};
 use fanlight_actors::pager::{InspectRequest, inspect};
 use fanlight_actors::source::NamedSource;
+use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::{GenerateError, LoadError};
@@ -398,7 +398,7 @@ impl Engine {
             memory: request.memory.map_or(MemoryScope::Off, Into::into),
             stop: request.stop,
             width: match request.width {
-                None => WidthPolicy::for_adapter(self.adapter.is_software),
+                None => WidthPolicy::for_adapter(self.adapter.kind),
                 Some(0) => WidthPolicy::Fixed(Width::Off),
                 Some(nodes) => WidthPolicy::Fixed(Width::Nodes(nodes)),
             },

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use tsify::Tsify;
 
-use fanlight_actors::gpu_backend::Scope;
+use fanlight_gpu::selftest::Scope;
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::protocol::memory::MemoryScope;
@@ -24,7 +24,7 @@ pub struct Adapter {
 
 impl From<&AdapterFacts> for Adapter {
     fn from(facts: &AdapterFacts) -> Self {
-        Self { name: facts.name.clone(), driver: facts.driver.clone(), is_software: facts.is_software }
+        Self { name: facts.name.clone(), driver: facts.driver.clone(), is_software: facts.kind.is_software() }
     }
 }
 

@@ -16,12 +16,30 @@ pub struct AdapterFacts {
     pub backend: String,
     /// Driver and version, as far as the platform tells.
     pub driver: String,
-    /// True for an adapter that computes on the CPU.
-    pub is_software: bool,
+    /// What computes.
+    pub kind: AdapterKind,
     /// Largest storage binding in bytes.
     pub binding_bytes_max: u64,
     /// True when four-way int8 dot products are an instruction.
     pub has_packed_dot: bool,
+}
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdapterKind {
+    /// A GPU.
+    Gpu,
+    /// A driver that runs the GPU's kernels on the processor: for tests, and much too slow for people.
+    SoftwareGpu,
+    /// The processor, with kernels of its own.
+    Cpu,
+}
+
+impl AdapterKind {
+    /// True where a processor stands in for a GPU: a pipeline takes seconds to compile, a token a tenth of one.
+    pub fn is_software(self) -> bool {
+        self == Self::SoftwareGpu
+    }
 }
 
 /// Pipelines that this device must not use: what they compute is not, in every bit, what plain decoding

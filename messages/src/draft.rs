@@ -19,6 +19,7 @@
 //! ```
 
 use crate::control::TOKENS_PER_STEP_MAX;
+use crate::device::AdapterKind;
 
 /// Longest suffix of the context that is matched, in tokens: one order each.
 pub const ORDERS: u32 = 8;
@@ -119,8 +120,8 @@ impl Default for WidthPolicy {
 impl WidthPolicy {
     /// What hosts ask for when nothing else is said. On a processor that computes in place of a GPU nothing
     /// is drafted: there one pipeline takes as long to compile as many replies take to decode.
-    pub fn for_adapter(is_software: bool) -> Self {
-        if is_software { Self::Fixed(Width::Off) } else { Self::Auto { max: NODES_MAX } }
+    pub fn for_adapter(kind: AdapterKind) -> Self {
+        if kind.is_software() { Self::Fixed(Width::Off) } else { Self::Auto { max: NODES_MAX } }
     }
 
     /// Every width that a step may have.

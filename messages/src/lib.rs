@@ -1,7 +1,9 @@
 //! Data only: what the rooms of Fanlight say to each other.
 //!
-//! No async, no I/O and no GPU type lives here, so that every message can be logged, compared and replayed.
+//! No I/O and no GPU type lives here, so that every message can be logged, compared and replayed. The one trait
+//! is what back ends implement.
 
+pub mod backend;
 pub mod bytes;
 pub mod control;
 pub mod device;

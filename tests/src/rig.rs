@@ -1,23 +1,59 @@
 //! A model on the device without actors: what kernel-level tests and measurements drive by hand.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::rc::Rc;
 
-use anyhow::Context;
-use fanlight_gpu::{Device, Runner};
+use fanlight_actors::kit::Latch;
+use fanlight_actors::pager::{OpenedModel, OwnDevice, Placed, open_model, place_model};
+use fanlight_actors::source::{ByteSource, MemorySource, NamedSource};
+use fanlight_gpu::{Device, GpuBackend, Runner};
+use fanlight_messages::backend::BackendModel;
 use fanlight_messages::control::StepRecord;
-use fanlight_messages::device::{RequestSetup, WindowReport};
+use fanlight_messages::device::{Preparation, RequestSetup, WindowReport};
 use fanlight_messages::draft::{SEPARATOR, Width};
-use fanlight_messages::plan::{BufferOwner, GpuPlan, KvFormat, PlanRequest};
-use fanlight_messages::program::{MatrixId, Program, VectorId};
-use fanlight_models::arch::{self, SmallTensors};
-use fanlight_models::gguf::{HeaderReader, HeaderStep, ModelFile, ModelTensor};
+use fanlight_messages::error::{LoadError, SourceError};
+use fanlight_messages::plan::{KvFormat, PlanRequest};
+use fanlight_messages::program::Program;
+use fanlight_messages::protocol::engine::LoadProgress;
+use fanlight_models::gguf::ModelFile;
+use futures::FutureExt;
 use futures::executor::block_on;
 
-/// What a file can be: bytes in memory or on disk.
-pub trait ModelBytes: Read + Seek {}
-impl<T: Read + Seek> ModelBytes for T {}
+/// A model file in memory.
+pub fn in_memory(bytes: impl Into<Rc<[u8]>>) -> NamedSource {
+    NamedSource::new("model.gguf", MemorySource::new(bytes))
+}
+
+/// A model file on disk, read where it stands: a test has nothing else to do.
+pub fn on_disk(file: File) -> NamedSource {
+    NamedSource::new("model.gguf", DiskSource(RefCell::new(file)))
+}
+
+struct DiskSource(RefCell<File>);
+
+impl ByteSource for DiskSource {
+    fn len(&self) -> u64 {
+        self.0.borrow_mut().seek(SeekFrom::End(0)).unwrap_or(0)
+    }
+
+    async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
+        let mut file = self.0.borrow_mut();
+        let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(buffer));
+        let bytes = buffer.len() as u64;
+        read.map_err(|error| SourceError::Failed { offset, bytes, reason: error.to_string() })
+    }
+}
+
+/// The headers of a model in one file, and its program.
+///
+/// # Errors
+/// What the source or the header says.
+pub fn open(source: NamedSource) -> Result<OpenedModel, LoadError> {
+    open_model(vec![source]).now_or_never().expect("sources of this file are ready at once")
+}
 
 /// How to run a model.
 #[derive(Debug, Clone, Copy)]
@@ -99,55 +135,11 @@ impl GreedyRun {
     }
 }
 
-/// The header of a model in one file: metadata and tensor list.
-///
-/// # Errors
-/// What the source or the header reader says.
-pub fn read_header(source: &mut dyn ModelBytes) -> anyhow::Result<ModelFile> {
-    let len = source.seek(SeekFrom::End(0))?;
-    let mut reader = HeaderReader::new(len);
-    loop {
-        let range = reader.wanted_range();
-        let mut bytes = vec![0; (range.end - range.start) as usize];
-        source.seek(SeekFrom::Start(range.start))?;
-        source.read_exact(&mut bytes)?;
-        match reader.feed(&bytes)? {
-            HeaderStep::More(next) => reader = next,
-            HeaderStep::Done(header) => {
-                return Ok(ModelFile::from_shards(vec![("model.gguf".to_owned(), *header)])?);
-            }
-        }
-    }
-}
-
-fn read_tensor(source: &mut dyn ModelBytes, tensor: &ModelTensor) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = vec![0; tensor.info.bytes as usize];
-    source.seek(SeekFrom::Start(tensor.info.offset))?;
-    source.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// The program of a model file.
-pub fn read_program(source: &mut dyn ModelBytes) -> anyhow::Result<(ModelFile, Program)> {
-    let file = read_header(source)?;
-    let spec = arch::model_spec(&file)?;
-    let mut small = SmallTensors::new();
-    for part in spec.small_tensors() {
-        if let Some(name) = &part.tensor {
-            let tensor = file.tensor(name).context("small tensor")?;
-            let bytes = read_tensor(source, tensor)?;
-            small.insert(name.clone(), bytemuck::pod_collect_to_vec(&bytes));
-        }
-    }
-    let program = arch::program(&spec, &small)?;
-    Ok((file, program))
-}
-
 impl Rig {
     /// Loads a model onto a device.
-    pub fn load(device: &Device, source: &mut dyn ModelBytes, options: RigOptions) -> anyhow::Result<Self> {
-        let (file, program) = read_program(source)?;
-        let program = Rc::new(program);
+    pub fn load(device: &Device, source: NamedSource, options: RigOptions) -> anyhow::Result<Self> {
+        let opened = open(source)?;
+        let (program, file) = (opened.program.clone(), opened.file.clone());
         let request = PlanRequest {
             context_len: options.context_len.min(program.context_len_max),
             batch_tokens: options.batch_tokens,
@@ -155,49 +147,28 @@ impl Rig {
             kv_format: options.kv_format,
             binding_bytes_max: options.binding_bytes_max,
         };
-        let plan: Rc<GpuPlan> = Rc::new(fanlight_pager::plan_resident(&program, request)?);
-        let mut runner = block_on(Runner::create(device, program.clone(), plan))?;
-        for (index, spec) in (0u32..).zip(&program.matrices) {
-            let row_bytes = spec.tensor_type.row_bytes(u64::from(spec.columns)).context("row bytes")?;
-            let landing = runner.plan().bytes_of(BufferOwner::Landing).context("landing")?;
-            let step = (landing - 4) / row_bytes;
-            let mut first = 0;
-            for part in &spec.parts {
-                let bytes = read_tensor(source, file.tensor(&part.tensor).context("tensor")?)?;
-                for rows in bytes.chunks((step * row_bytes) as usize) {
-                    block_on(runner.upload_matrix(MatrixId(index), first, rows))?;
-                    first += rows.len() as u64 / row_bytes;
-                }
-            }
-        }
-        for (index, spec) in (0u32..).zip(&program.vectors) {
-            let mut offset = 0;
-            for part in &spec.parts {
-                let values = match &part.tensor {
-                    Some(name) => {
-                        let tensor = file.tensor(name).context("vector")?;
-                        anyhow::ensure!(tensor.info.bytes == u64::from(part.len) * 4, "{name} is not F32");
-                        bytemuck::pod_collect_to_vec(&read_tensor(source, tensor)?)
-                    }
-                    None => vec![0.0; part.len as usize],
-                };
-                runner.upload_vector(VectorId(index), offset, &values)?;
-                offset += part.len;
-            }
-        }
-        let quarantined = block_on(runner.compile(|_, _| ()))?;
+        let placement = opened.placement(fanlight_pager::plan_resident(&program, request)?)?;
+        let backend = GpuBackend::from(device.clone());
+        let (mut site, progress) = (OwnDevice::new(&backend), Latch::new(LoadProgress::default()));
+        let Placed { quarantined, .. } = block_on(place_model(&mut site, &placement, &progress, || false))?;
         anyhow::ensure!(quarantined.is_none(), "prompts differ from plain decoding: {quarantined:?}");
-        Ok(Self { runner, program, file })
+        Ok(Self { runner: site.into_model()?, program, file })
+    }
+
+    /// Compiles what steps of a width need and compares it with plain decoding.
+    pub fn prepare(&mut self, width: Width) -> anyhow::Result<()> {
+        loop {
+            match block_on(self.runner.prepare_next(width))? {
+                Preparation::Going => {}
+                Preparation::Done => return Ok(()),
+                Preparation::Refused(found) => anyhow::bail!("{width:?} differs: {found:?}"),
+            }
+        }
     }
 
     /// Greedy decoding: prompt in batches, then windows, two in flight.
     pub fn greedy(&mut self, prompt: &[u32], way: Way, setup: &RequestSetup) -> anyhow::Result<GreedyRun> {
-        let quarantined = block_on(self.runner.prepare(way.width))?;
-        anyhow::ensure!(
-            quarantined.is_none(),
-            "{:?} differs from plain decoding: {quarantined:?}",
-            way.width
-        );
+        self.prepare(way.width)?;
         block_on(self.runner.prepare_sampling(&setup.sampling))?;
         self.runner.begin(setup)?;
         let mut run = GreedyRun { ids: Vec::new(), hashes: Vec::new(), hash: 0, end: 0, steps: Vec::new() };

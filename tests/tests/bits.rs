@@ -1,13 +1,11 @@
 //! The bits of a run do not depend on windows, batches, prefixes, head groups or page cuts.
 
-use std::io::Cursor;
-
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::Width;
 use fanlight_messages::plan::KvFormat;
-use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, in_memory};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -29,7 +27,7 @@ fn model(architecture: Architecture, tensor_type: TensorType) -> Vec<u8> {
 }
 
 fn load(device: &Device, bytes: &[u8], options: RigOptions) -> Rig {
-    Rig::load(device, &mut Cursor::new(bytes.to_vec()), options).unwrap()
+    Rig::load(device, in_memory(bytes), options).unwrap()
 }
 
 /// Every way to the same tokens gives `expected`.

@@ -1,12 +1,10 @@
 //! Contexts of 4,096 and 32,768 positions on tiny models: batches, trees and the last position.
 
-use std::io::Cursor;
-
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::Width;
-use fanlight_tests::rig::{Rig, RigOptions, Way};
+use fanlight_tests::rig::{Rig, RigOptions, Way, in_memory};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -22,7 +20,7 @@ fn load(architecture: Architecture, context_len: u32) -> Rig {
     }
     let bytes = model.build().unwrap().to_bytes();
     let options = RigOptions { context_len, ..RigOptions::default() };
-    Rig::load(&device, &mut Cursor::new(bytes), options).unwrap()
+    Rig::load(&device, in_memory(bytes), options).unwrap()
 }
 
 fn setup(context_len: u32) -> RequestSetup {

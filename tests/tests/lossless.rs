@@ -1,17 +1,17 @@
 //! Speculation never changes what is decoded: equal ids, logits hash and end for every width, window, draft,
 //! memory and way to end.
 
-use std::io::Cursor;
 use std::rc::Rc;
 
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
+use fanlight_messages::backend::BackendModel;
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::{WIDTHS, Width, WidthPolicy};
 use fanlight_messages::plan::KvFormat;
 use fanlight_messages::protocol::controller::{ConfigurePlan, ObserveWindow};
 use fanlight_scheduler::Controller;
-use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, memory_right_for};
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, in_memory, memory_right_for};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -19,7 +19,7 @@ fn load(architecture: Architecture, tensor_type: TensorType, kv_format: KvFormat
     let device = block_on(Device::open(AdapterPreference::HighPerformance))
         .expect("a GPU adapter is required by this test");
     let bytes = tiny(architecture, tensor_type, 11).build().unwrap().to_bytes();
-    Rig::load(&device, &mut Cursor::new(bytes), RigOptions { kv_format, ..RigOptions::default() }).unwrap()
+    Rig::load(&device, in_memory(bytes), RigOptions { kv_format, ..RigOptions::default() }).unwrap()
 }
 
 fn setup(token_limit: u32) -> RequestSetup {
@@ -160,7 +160,7 @@ fn widths_may_change_between_windows() {
     for plan in plans {
         for steps in [1, 2, 4] {
             for width in &plan {
-                block_on(rig.runner.prepare(*width)).unwrap();
+                rig.prepare(*width).unwrap();
             }
             rig.runner.begin(&RequestSetup { memory: memory.clone(), ..setup(80) }).unwrap();
             let first = block_on(rig.runner.prefill(0, &prompt, true, 1).unwrap()).unwrap();
@@ -202,7 +202,7 @@ fn what_the_controller_plans_gives_the_same_bits() {
     let wrong = memory_right_for(&prompt, &expected.ids, 0);
     let policy = WidthPolicy::Auto { max: 32 };
     for width in policy.widths() {
-        block_on(rig.runner.prepare(width)).unwrap();
+        rig.prepare(width).unwrap();
     }
     for memory in [[&wrong[..], &right[..]].concat(), wrong.to_vec(), Vec::new()] {
         let mut controller = Controller::default();

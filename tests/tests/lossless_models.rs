@@ -15,7 +15,7 @@ use fanlight_messages::draft::{SEPARATOR, WIDTHS, Width};
 use fanlight_messages::sampling::{Sampling, SamplingOptions};
 use fanlight_models::text::{Special, Tokenizer};
 use fanlight_tests::goldens;
-use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way};
+use fanlight_tests::rig::{GreedyRun, Rig, RigOptions, Way, on_disk};
 use fanlight_tests::workload::Workload;
 use futures::executor::block_on;
 use serde_json::Value;
@@ -81,10 +81,10 @@ fn pairwise() -> Vec<Speculation> {
 fn load(model: &str) -> Rig {
     let device =
         block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter is required");
-    let mut file = File::open(goldens::model_path(&format!("{model}.gguf")))
+    let file = File::open(goldens::model_path(&format!("{model}.gguf")))
         .expect("run `make fetch` (SmolLM2) or `make test-models` to fetch the models");
     let options = RigOptions { context_len: CONTEXT_LEN, ..RigOptions::default() };
-    Rig::load(&device, &mut file, options).unwrap()
+    Rig::load(&device, on_disk(file), options).unwrap()
 }
 
 fn setup(token_limit: u32, end_ids: &[u32]) -> RequestSetup {
@@ -190,7 +190,7 @@ fn every_model_speculates_without_loss_on_the_workload() {
     for model in MODELS {
         let mut rig = load(model);
         let tokenizer = Tokenizer::from_metadata(&rig.file.metadata).unwrap();
-        let is_software = rig.runner.device().facts().is_software;
+        let is_software = rig.runner.device().facts().kind.is_software();
         let all = if is_software { ALWAYS.to_vec() } else { pairwise() };
         for (n, prompt) in workload_prompts(&tokenizer).iter().enumerate() {
             let part: Vec<Speculation> = all.iter().copied().skip(n).step_by(WORKLOAD_PROMPTS).collect();

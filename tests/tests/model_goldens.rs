@@ -8,7 +8,7 @@ use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::device::RequestSetup;
 use fanlight_tests::goldens;
 use fanlight_tests::reference::log_softmax;
-use fanlight_tests::rig::{Rig, RigOptions, Way};
+use fanlight_tests::rig::{Rig, RigOptions, Way, on_disk};
 use futures::executor::block_on;
 use serde_json::Value;
 
@@ -28,10 +28,10 @@ const PERPLEXITY_TOKENS: usize = 384;
 fn load(model: &str, context_len: u32) -> Rig {
     let device =
         block_on(Device::open(AdapterPreference::HighPerformance)).expect("a GPU adapter is required");
-    let mut file = File::open(goldens::model_path(&format!("{model}.gguf")))
+    let file = File::open(goldens::model_path(&format!("{model}.gguf")))
         .expect("run `make fetch` (SmolLM2) or `make test-models` to fetch the models");
     let options = RigOptions { batch_tokens: 32, logits_rows: 32, context_len, ..RigOptions::default() };
-    Rig::load(&device, &mut file, options).unwrap()
+    Rig::load(&device, on_disk(file), options).unwrap()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {

@@ -3,7 +3,6 @@
 
 mod engine;
 
-use std::io::Cursor;
 use std::rc::Rc;
 
 use fanlight_actors::kit::World;
@@ -11,7 +10,7 @@ use fanlight_messages::TensorType;
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::GenerateError;
 use fanlight_messages::protocol::engine::{Generate, GenerationEvent, Load, Prompt};
-use fanlight_tests::rig::read_header;
+use fanlight_tests::rig::{in_memory, open};
 use fanlight_tests::synth::{Architecture, tiny};
 
 use engine::{load, reply};
@@ -21,7 +20,7 @@ const NAN: [u8; 2] = 0x7e00u16.to_le_bytes();
 
 /// The file with the scale of the first block of a tensor's row replaced.
 fn spoiled(bytes: &[u8], tensor: &str, row: u64) -> Rc<[u8]> {
-    let file = read_header(&mut Cursor::new(bytes.to_vec())).unwrap();
+    let file = open(in_memory(bytes)).unwrap().file;
     let info = &file.tensor(tensor).unwrap().info;
     let row_bytes = info.tensor_type.row_bytes(info.dims[0]).unwrap();
     let at = (info.offset + row * row_bytes) as usize;

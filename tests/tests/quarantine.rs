@@ -5,12 +5,11 @@ mod engine;
 
 use std::rc::Rc;
 
-use fanlight_actors::backend::Backend;
 use fanlight_actors::engine::start_engine;
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, World};
-use fanlight_gpu::Runner;
+use fanlight_gpu::{AdapterPreference, GpuBackend, Runner};
 use fanlight_messages::TensorType;
+use fanlight_messages::backend::Backend;
 use fanlight_messages::device::{AdapterFacts, Purpose, Quarantined};
 use fanlight_messages::draft::{Width, WidthPolicy};
 use fanlight_messages::error::DeviceError;

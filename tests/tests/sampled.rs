@@ -2,16 +2,16 @@
 //! on; and each token is the one that the reference draws from the model's logits.
 
 use std::collections::BTreeSet;
-use std::io::Cursor;
 use std::rc::Rc;
 
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
+use fanlight_messages::backend::BackendModel;
 use fanlight_messages::device::RequestSetup;
 use fanlight_messages::draft::Width;
 use fanlight_messages::sampling::{Sampling, SamplingOptions};
 use fanlight_tests::reference::Draw;
-use fanlight_tests::rig::{Rig, RigOptions, Way, memory_right_for};
+use fanlight_tests::rig::{Rig, RigOptions, Way, in_memory, memory_right_for};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -21,7 +21,7 @@ fn load(architecture: Architecture, tensor_type: TensorType) -> Rig {
     let device = block_on(Device::open(AdapterPreference::HighPerformance))
         .expect("a GPU adapter is required by this test");
     let bytes = tiny(architecture, tensor_type, 11).build().unwrap().to_bytes();
-    Rig::load(&device, &mut Cursor::new(bytes), RigOptions::default()).unwrap()
+    Rig::load(&device, in_memory(bytes), RigOptions::default()).unwrap()
 }
 
 fn prompt() -> Vec<u32> {

@@ -13,7 +13,7 @@ use fanlight_messages::plan::{Budget, BufferOwner, KvFormat, PlanRequest};
 use fanlight_messages::protocol::engine::*;
 use fanlight_messages::sampling::{Sampling, SamplingOptions};
 use fanlight_pager::plan_minimum;
-use fanlight_tests::rig::read_program;
+use fanlight_tests::rig::{in_memory, open};
 use fanlight_tests::synth::{Architecture, tiny};
 
 use engine::{load, reply};
@@ -53,7 +53,7 @@ async fn replies(handle: &EngineHandle, width: WidthPolicy) -> Vec<(Vec<u32>, Op
 
 /// The least budget of a model, and the bytes of its weights as the device holds them.
 fn bounds(bytes: &[u8], load: &Load) -> (u64, u64) {
-    let (_, program) = read_program(&mut std::io::Cursor::new(bytes)).unwrap();
+    let program = open(in_memory(bytes)).unwrap().program;
     let request = PlanRequest {
         context_len: load.context_len.unwrap(),
         batch_tokens: load.batch_tokens,

@@ -11,7 +11,7 @@ use fanlight_messages::plan::{Budget, PlanRequest};
 use fanlight_messages::protocol::engine::*;
 use fanlight_pager::{plan_minimum, plan_resident};
 use fanlight_tests::goldens;
-use fanlight_tests::rig::read_program;
+use fanlight_tests::rig::{in_memory, open};
 
 use engine::{load, reply};
 
@@ -29,7 +29,7 @@ fn check(model: &str) {
             .expect("run `make fetch` (SmolLM2) or `make test-models` to fetch the models")
             .into();
         let resident = Load { context_len: Some(256), batch_tokens: 32, ..Load::default() };
-        let (_, program) = read_program(&mut std::io::Cursor::new(&bytes[..])).unwrap();
+        let program = open(in_memory(bytes.clone())).unwrap().program;
         let request = PlanRequest {
             context_len: 256,
             batch_tokens: 32,

@@ -79,7 +79,7 @@ fn every_width_gives_the_bits_of_plain_decoding_over_the_suite() {
         let bytes: Rc<[u8]> = std::fs::read(path).expect("run `make test-models` to fetch the models").into();
         let handle = engine::engine(&world).await;
         let loaded = load(&handle, &bytes, Load { context_len: Some(CONTEXT_LEN), ..Load::default() }).await;
-        let is_software = loaded.adapter.is_software;
+        let is_software = loaded.adapter.kind.is_software();
         let mut prompts = Workload::load().unwrap();
         if is_software {
             prompts.sort_by_key(|prompt| prompt.message.len());

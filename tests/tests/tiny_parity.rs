@@ -6,12 +6,10 @@
 //! sequences: most of them are exact, none is worse than noise. Float models have no codes and are compared
 //! over one long sequence, across the sliding window of gemma3.
 
-use std::io::Cursor;
-
 use fanlight_gpu::{AdapterPreference, Device};
 use fanlight_messages::TensorType;
 use fanlight_tests::reference::{Reference, Roundings};
-use fanlight_tests::rig::{Rig, RigOptions};
+use fanlight_tests::rig::{Rig, RigOptions, in_memory};
 use fanlight_tests::synth::{Architecture, tiny};
 use futures::executor::block_on;
 
@@ -30,7 +28,7 @@ fn deviations(device: &Device, architecture: Architecture, tensor_type: TensorTy
     let (len, batch) = if tensor_type.is_float() { FLOAT } else { QUANTISED };
     let options =
         RigOptions { batch_tokens: batch as u32, logits_rows: batch as u32, ..RigOptions::default() };
-    let mut rig = Rig::load(device, &mut Cursor::new(bytes), options).unwrap();
+    let mut rig = Rig::load(device, in_memory(bytes), options).unwrap();
     let tokens: Vec<u32> = (0..len as u32).map(|i| (i * 37 + 11) % 250).collect();
     let mut deviations = Vec::new();
     for tokens in tokens.chunks(batch) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fanlight_models::text::{Special, Tokenizer};
 use fanlight_tests::goldens::model_path;
-use fanlight_tests::rig::read_header;
+use fanlight_tests::rig::{on_disk, open};
 use fanlight_tests::workload::{
     MESSAGE_TOKENS_MAX, PAGE_BYTES_MAX, Split, TaskClass, Workload, WorkloadError, WorkloadPrompt,
 };
@@ -97,8 +97,8 @@ fn the_readme_states_the_counts() {
 #[test]
 fn every_message_fits() {
     let path = model_path(SMOLLM2);
-    let mut file = File::open(&path).unwrap_or_else(|e| panic!("{}: {e}; run `make fetch`", path.display()));
-    let header = read_header(&mut file).unwrap();
+    let file = File::open(&path).unwrap_or_else(|e| panic!("{}: {e}; run `make fetch`", path.display()));
+    let header = open(on_disk(file)).unwrap().file;
     let tokenizer = Tokenizer::from_metadata(&header.metadata).unwrap();
     let mut lengths: BTreeMap<TaskClass, Vec<usize>> = BTreeMap::new();
     let mut too_long = Vec::new();

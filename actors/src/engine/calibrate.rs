@@ -46,8 +46,9 @@ impl Engine {
     pub(super) fn plan_measurements(&mut self, request: &Generate) -> Option<u64> {
         let model = self.model.as_ref().filter(|_| !self.is_lost)?;
         // On a processor one pipeline takes as long as many replies.
-        self.calibration.is_wanted =
-            matches!(request.width, WidthPolicy::Auto { .. }) && !model.is_software && !model.streams;
+        self.calibration.is_wanted = matches!(request.width, WidthPolicy::Auto { .. })
+            && !model.adapter.is_software()
+            && !model.streams;
         let work = request.sampling.work(model.vocabulary_len);
         let known = self.calibration.choices.get(&work).copied();
         self.calibration.choice_wanted = known.is_none().then_some(work);

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use fanlight_messages::control::END_IDS_MAX;
+use fanlight_messages::device::AdapterKind;
 use fanlight_messages::error::{DeviceError, LoadError};
 use fanlight_messages::limits::{CONTEXT_LEN_DEFAULT, CONTEXT_LEN_MAX, CONTEXT_LEN_MIN, PLANS_MAX};
 use fanlight_messages::plan::{BATCH_TOKENS_MAX, GpuPlan};
@@ -33,8 +34,8 @@ pub(super) struct LoadedModel {
     pub vocabulary_len: u32,
     pub context_len: u32,
     pub batch_tokens: u32,
-    /// A processor computes in place of a GPU.
-    pub is_software: bool,
+    /// What it runs on.
+    pub adapter: AdapterKind,
     /// Whether weights stream.
     pub streams: bool,
     /// What its plan was asked for.
@@ -109,7 +110,7 @@ pub(super) async fn load(
         vocabulary_len,
         context_len,
         batch_tokens: plan.request.batch_tokens,
-        is_software: adapter.is_software,
+        adapter: adapter.kind,
         streams: plan.stream.is_some(),
         residency,
         name: name.clone(),

@@ -10,7 +10,7 @@ use fanlight_models::gguf::{Metadata, MetadataArray, MetadataValue};
 use fanlight_pager::{PlanTable, plan_resident, plan_within};
 
 use super::open::{read_files, read_program};
-use super::shell::residency_error;
+use super::refusals::residency_error;
 use crate::engine::context_len;
 use crate::source::NamedSource;
 
@@ -49,21 +49,33 @@ pub async fn inspect(sources: Vec<NamedSource>, request: InspectRequest) -> Resu
     let summary = ModelSummary::new(&file).map_err(|error| header_error(&error))?;
     let program = read_program(&file, &sources).await;
     let planned = program.and_then(|program| {
-        let plan_request = PlanRequest {
-            context_len: context_len(request.context_len, program.context_len_max)?,
-            batch_tokens: request.batch_tokens,
-            logits_rows: BUCKET_MAX,
-            kv_format: request.kv_format,
-            binding_bytes_max: BINDING_BYTES_MAX,
-        };
-        let plan = match request.budget {
-            None => plan_resident(&program, plan_request),
-            Some(budget) => plan_within(&program, plan_request, budget),
-        };
-        let plan = plan.map_err(residency_error)?;
+        let plan = plan(&program, &request, BINDING_BYTES_MAX)?;
         Ok((program, plan))
     });
     Ok(Inspection { summary, metadata: file.metadata, planned })
+}
+
+/// Plans a model's memory on a device of this binding limit.
+///
+/// # Errors
+/// [`LoadError::OverBudget`] for a budget that is too small, else what cannot be planned.
+pub fn plan(
+    program: &Program,
+    request: &InspectRequest,
+    binding_bytes_max: u64,
+) -> Result<GpuPlan, LoadError> {
+    let plan_request = PlanRequest {
+        context_len: context_len(request.context_len, program.context_len_max)?,
+        batch_tokens: request.batch_tokens,
+        logits_rows: BUCKET_MAX,
+        kv_format: request.kv_format,
+        binding_bytes_max,
+    };
+    let plan = match request.budget {
+        None => plan_resident(program, plan_request),
+        Some(budget) => plan_within(program, plan_request, budget),
+    };
+    plan.map_err(residency_error)
 }
 
 impl Inspection {

@@ -1,19 +1,35 @@
 //! From byte sources to a model: headers, small tensors, program.
 
+use std::rc::Rc;
+
 use fanlight_messages::error::LoadError;
+use fanlight_messages::plan::GpuPlan;
 use fanlight_messages::program::Program;
 use fanlight_models::arch::{self, SmallTensors};
 use fanlight_models::gguf::{GgufHeader, HeaderReader, HeaderStep, ModelFile};
 use fanlight_models::spec::ModelSpec;
 
+use super::place::Placement;
 use crate::source::NamedSource;
 
-/// A model whose header was read.
-pub(super) struct Opened {
+/// A model whose headers were read.
+pub struct OpenedModel {
+    /// Metadata and tensors.
     pub file: ModelFile,
-    pub program: Program,
+    /// What it computes.
+    pub program: Rc<Program>,
     /// Sources in the order of the file's parts.
     pub sources: Vec<NamedSource>,
+}
+
+impl OpenedModel {
+    /// Where its weights go by a plan.
+    ///
+    /// # Errors
+    /// As [`Placement::new`].
+    pub fn placement(self, plan: GpuPlan) -> Result<Placement, LoadError> {
+        Placement::new(self.program, Rc::new(plan), &self.file, self.sources)
+    }
 }
 
 fn model_error(error: impl std::fmt::Display) -> LoadError {
@@ -70,19 +86,14 @@ pub(super) async fn read_program(file: &ModelFile, sources: &[NamedSource]) -> R
     arch::program(&spec, &small).map_err(model_error)
 }
 
-/// Reads all headers and writes the program.
-pub(super) async fn open(sources: Vec<NamedSource>) -> Result<Opened, LoadError> {
-    let (file, sources) = read_files(sources).await?;
-    let program = read_program(&file, &sources).await?;
-    Ok(Opened { file, program, sources })
-}
-
-/// The program of a model; no weight is read.
+/// Reads all headers and writes the program; no weight is read.
 ///
 /// # Errors
 /// When the files cannot be read, are no model, or one that is not supported.
-pub async fn model_program(sources: Vec<NamedSource>) -> Result<Program, LoadError> {
-    Ok(open(sources).await?.program)
+pub async fn open_model(sources: Vec<NamedSource>) -> Result<OpenedModel, LoadError> {
+    let (file, sources) = read_files(sources).await?;
+    let program = Rc::new(read_program(&file, &sources).await?);
+    Ok(OpenedModel { file, program, sources })
 }
 
 /// The sources in the order in which the headers say the parts come.

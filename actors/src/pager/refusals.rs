@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::error::LoadError;
 use fanlight_messages::plan::{Budget, GpuPlan, PlanRequest, Preset};
 use fanlight_messages::program::Program;
 use fanlight_pager::{PlanError, plan_resident, plan_within};
@@ -68,4 +69,19 @@ fn plan_reduced(
         }
         planned => planned,
     }
+}
+
+/// Why there is no plan: too small a budget is told apart, so that a host can offer another.
+pub(super) fn residency_error(error: PlanError) -> LoadError {
+    match error {
+        PlanError::Budget { wanted_bytes, budget_bytes } => {
+            LoadError::OverBudget { wanted_bytes, budget_bytes }
+        }
+        other => plan_error(other),
+    }
+}
+
+/// Why else there is none.
+pub(super) fn plan_error(error: impl std::fmt::Display) -> LoadError {
+    LoadError::Plan { reason: error.to_string() }
 }

@@ -4,23 +4,20 @@ use std::rc::Rc;
 
 use fanlight_messages::device::AdapterFacts;
 use fanlight_messages::error::{DeviceError, GenerateError, LoadError};
-use fanlight_messages::plan::{BUCKET_MAX, GpuPlan, PlanRequest};
+use fanlight_messages::plan::{BUCKET_MAX, PlanRequest};
 use fanlight_messages::program::Program;
 use fanlight_messages::protocol::Lane;
 use fanlight_messages::protocol::engine::LoadProgress;
 use fanlight_messages::protocol::pager::*;
-use fanlight_messages::protocol::submitter::{
-    CompilePipelines, CreateModel, DescribeDevice, DropModel, ReopenDevice, RunEvent,
-};
+use fanlight_messages::protocol::submitter::{DescribeDevice, DropModel, ReopenDevice, RunEvent};
 use fanlight_models::gguf::ModelFile;
-use fanlight_pager::{
-    Ledger, LedgerError, PlanError, RowPlaces, Stretch, join_uploads, plan_pass, plan_uploads,
-};
+use fanlight_pager::{Ledger, LedgerError, RowPlaces, plan_pass};
 
 use super::feed::Streamed;
-use super::open::{open, read_files};
-use super::place::{gone, upload_all};
-use super::refusals::Refusals;
+use super::open::{OpenedModel, open_model, read_files};
+use super::place::{Placed, Placement, place_model};
+use super::refusals::{Refusals, plan_error, residency_error};
+use super::site::{SubmitterSite, gone};
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
 use crate::source::NamedSource;
 use crate::submitter::SubmitterMail;
@@ -90,9 +87,8 @@ struct Model {
 struct Planned {
     /// The adapter it was planned for.
     adapter: AdapterFacts,
-    plan: Rc<GpuPlan>,
+    placement: Placement,
     ledger: Ledger,
-    stretches: Vec<Stretch>,
     streamed: Streamed,
 }
 
@@ -107,7 +103,7 @@ pub async fn pager(
         match mail {
             PagerMail::Open(asked, sources, file) => {
                 model = None;
-                let opened = open_model(sources, &file).await;
+                let opened = begin_model(sources, &file).await;
                 mailbox.note(&opened);
                 asked.reply.send(opened.map(|(opened, answer)| {
                     model = Some(opened);
@@ -131,7 +127,7 @@ pub async fn pager(
                 if let (Err(LoadError::Device(DeviceError::OutOfMemory { .. })), Some(planned)) =
                     (&placed, planned)
                 {
-                    refusals.note(&planned.adapter, planned.plan.total_bytes());
+                    refusals.note(&planned.adapter, planned.placement.plan.total_bytes());
                 }
                 mailbox.answer(asked.reply, placed);
             }
@@ -164,36 +160,22 @@ pub async fn pager(
 }
 
 /// Opens a model; its file goes to the engine too, which reads its text.
-async fn open_model(
+async fn begin_model(
     sources: Vec<NamedSource>,
     file: &StreamSender<Rc<ModelFile>>,
 ) -> Result<(Model, ModelOpened), LoadError> {
-    let opened = open(sources).await?;
-    let (program, opened_file) = (Rc::new(opened.program), Rc::new(opened.file));
-    let file_bytes = opened.sources.iter().map(NamedSource::len).sum();
+    let OpenedModel { file: opened_file, program, sources } = open_model(sources).await?;
+    let opened_file = Rc::new(opened_file);
+    let file_bytes = sources.iter().map(NamedSource::len).sum();
     if let Some(place) = file.try_reserve() {
         place.send(opened_file.clone());
     }
     let answer = ModelOpened { program: program.clone(), file_bytes };
-    Ok((Model { program, file: Some(opened_file), sources: opened.sources, planned: None }, answer))
+    Ok((Model { program, file: Some(opened_file), sources, planned: None }, answer))
 }
 
 fn not_opened() -> LoadError {
     LoadError::Model { reason: "no model file is open: open one first".into() }
-}
-
-/// Why there is no plan: too small a budget is told apart, so that a host can offer another.
-pub(super) fn residency_error(error: PlanError) -> LoadError {
-    match error {
-        PlanError::Budget { wanted_bytes, budget_bytes } => {
-            LoadError::OverBudget { wanted_bytes, budget_bytes }
-        }
-        other => plan_error(other),
-    }
-}
-
-fn plan_error(error: impl std::fmt::Display) -> LoadError {
-    LoadError::Plan { reason: error.to_string() }
 }
 
 /// Plans for the submitter's adapter and checks the budget before anything exists.
@@ -219,14 +201,14 @@ async fn plan(
         // It was let go when the weights were placed.
         None => Rc::new(read_files(model.sources.clone()).await?.0),
     };
-    let stretches = join_uploads(plan_uploads(program, &plan, &file).map_err(plan_error)?);
     let table = plan.stream.as_ref().and_then(|stream| stream.gathers);
     let rows = table.map(|table| RowPlaces::new(program, table, &file)).transpose().map_err(plan_error)?;
     let pass = plan_pass(program, &plan, &file).map_err(plan_error)?;
     let streamed = Streamed::new(&plan, pass, rows, request.cache_bytes);
     let ledger = Ledger::new(request.budget.map_or(u64::MAX, |budget| budget.bytes));
     let plan = Rc::new(plan);
-    model.planned = Some(Planned { adapter: facts, plan: plan.clone(), ledger, stretches, streamed });
+    let placement = Placement::new(program.clone(), plan.clone(), &file, model.sources.clone())?;
+    model.planned = Some(Planned { adapter: facts, placement, ledger, streamed });
     Ok(ResidencyPlanned { plan, was_reduced })
 }
 
@@ -242,7 +224,7 @@ async fn restore(
     // What was lost no longer takes memory.
     planned.ledger.release_all();
     let adapter = links.submitter.ask(ReopenDevice).await.map_err(gone)??;
-    let wanted_bytes = planned.plan.request.binding_bytes_max;
+    let wanted_bytes = planned.placement.plan.request.binding_bytes_max;
     if adapter.binding_bytes_max < wanted_bytes {
         let has = adapter.binding_bytes_max;
         let reason =
@@ -267,7 +249,7 @@ async fn place(
         return Err(LoadError::Plan { reason: "nothing is planned: plan the residency first".into() });
     };
     // The buffers of a model before go with `CreateModel`; this ledger knows only the new ones.
-    for buffer in &planned.plan.buffers {
+    for buffer in &planned.placement.plan.buffers {
         planned.ledger.enter(buffer.owner, buffer.bytes).map_err(|error| match error {
             LedgerError::OverBudget { wanted_bytes, used_bytes, budget_bytes, .. } => {
                 LoadError::OverBudget { wanted_bytes: used_bytes.saturating_add(wanted_bytes), budget_bytes }
@@ -275,17 +257,9 @@ async fn place(
             other => plan_error(other),
         })?;
     }
-    let create = CreateModel { program: model.program.clone(), plan: planned.plan.clone() };
-    let placed = async {
-        links.submitter.ask_with(create, SubmitterMail::Create).await.map_err(gone)??;
-        let read_bytes =
-            upload_all(&planned.stretches, &model.sources, links, progress, &is_abandoned).await?;
-        let compile = |asked| SubmitterMail::Compile(asked, progress.clone());
-        let quarantined = links.submitter.ask_with(CompilePipelines, compile).await.map_err(gone)??;
-        if is_abandoned() { Err(LoadError::Cancelled) } else { Ok((read_bytes, quarantined)) }
-    };
-    match placed.await {
-        Ok((read_bytes, quarantined)) => {
+    let mut site = SubmitterSite::new(links);
+    match place_model(&mut site, &planned.placement, progress, is_abandoned).await {
+        Ok(Placed { read_bytes, quarantined }) => {
             model.file = None;
             Ok(WeightsPlaced { read_bytes, peak_bytes: planned.ledger.peak_bytes(), quarantined })
         }

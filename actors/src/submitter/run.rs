@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use futures::future::{Either, LocalBoxFuture, select};
 use futures::{FutureExt, pin_mut};
 
+use fanlight_messages::backend::BackendModel;
 use fanlight_messages::device::WindowReport;
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
@@ -17,7 +18,6 @@ use super::core::{Done, RunCore, Submission};
 use super::pace::Pace;
 use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
-use crate::backend::BackendModel;
 use crate::kit::{Mailbox, Permit, StreamSender, yield_now};
 
 /// A submission whose report is awaited; its place in the stream of events is reserved.

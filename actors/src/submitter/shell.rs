@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use fanlight_messages::backend::{Backend, BackendModel, StreamedModel};
 use fanlight_messages::device::Quarantined;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::plan::GpuPlan;
@@ -16,7 +17,6 @@ use super::gap::Gaps;
 use super::pace::Pace;
 use super::run::{Heard, run};
 use super::streamed::{Told, run_streamed};
-use crate::backend::{Backend, BackendModel};
 use crate::controller::ControllerMail;
 use crate::kit::{Addr, Asked, Clock, Latch, Mail, Mailbox, StreamSender};
 use crate::telemetry::TelemetryLink;
@@ -189,7 +189,7 @@ struct Placed<M> {
     pace: Pace,
 }
 
-impl<M: BackendModel> Placed<M> {
+impl<M: StreamedModel> Placed<M> {
     fn new(on_device: M, plan: Rc<GpuPlan>) -> Self {
         Self { on_device, plan, pace: Pace::default() }
     }
@@ -208,8 +208,8 @@ impl<M: BackendModel> Placed<M> {
             return run(&mut self.on_device, request, events, mailbox, links, &mut self.pace, control).await;
         };
         let told = Told { events: events.clone(), demands };
-        let model = self.on_device.streamed()?;
-        run_streamed(model, self.plan.clone(), request, told, mailbox, links, control).await
+        let plan = self.plan.clone();
+        run_streamed(&mut self.on_device, plan, request, told, mailbox, links, control).await
     }
 }
 

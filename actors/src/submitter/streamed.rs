@@ -5,6 +5,7 @@ use std::rc::Rc;
 use futures::future::{Either, LocalBoxFuture, select};
 use futures::{FutureExt, pin_mut};
 
+use fanlight_messages::backend::StreamedModel;
 use fanlight_messages::device::{PassWork, WindowReport};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
@@ -19,7 +20,6 @@ use super::core::{RunCore, Submission};
 use super::run::{Heard, piece as piece_of, tell};
 use super::shell::{SubmitterLinks, SubmitterMail};
 use super::widths::Widths;
-use crate::backend::StreamedModel;
 use crate::kit::{Asked, Mailbox, Permit, StreamSender};
 
 /// Where a run tells what happens, and what it wants.

@@ -1,11 +1,11 @@
 //! Which widths a run may use by now: those whose pipelines exist and agree with plain decoding.
 
+use fanlight_messages::backend::BackendModel;
 use fanlight_messages::device::{Preparation, Quarantined};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;
 use fanlight_messages::limits::COMPILE_SHARE;
 
-use crate::backend::BackendModel;
 use crate::kit::Clock;
 
 /// The widths of a run.

@@ -10,11 +10,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use fanlight_actors::backend::{Backend, BackendModel};
 pub use fanlight_actors::kit::yield_now;
+use fanlight_messages::backend::{Backend, BackendModel};
 use fanlight_messages::control::{ControlBlock, StepRecord};
 use fanlight_messages::device::{
-    AdapterFacts, Preparation, Purpose, Quarantined, RequestSetup, WindowReport,
+    AdapterFacts, AdapterKind, Preparation, Purpose, Quarantined, RequestSetup, WindowReport,
 };
 use fanlight_messages::draft::{ORDERS, WIDTHS, Width};
 use fanlight_messages::error::DeviceError;
@@ -100,7 +100,7 @@ impl Backend for PaperBackend {
             name: if other.is_empty() { "paper".into() } else { other.clone() },
             backend: "simulation".into(),
             driver: String::new(),
-            is_software: !self.state.borrow().is_gpu,
+            kind: if self.state.borrow().is_gpu { AdapterKind::Gpu } else { AdapterKind::SoftwareGpu },
             binding_bytes_max: 128 << 20,
             has_packed_dot: false,
         }
@@ -438,12 +438,6 @@ impl BackendModel for PaperModel {
         parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError> {
         self.decode(steps, width, parts)
-    }
-
-    type Streamed = Self;
-
-    fn streamed(&mut self) -> Result<&mut Self, DeviceError> {
-        Ok(self)
     }
 }
 

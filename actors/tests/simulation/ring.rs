@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use fanlight_actors::backend::StreamedModel;
+use fanlight_messages::backend::StreamedModel;
 use fanlight_messages::device::{PassWork, WindowReport};
 use fanlight_messages::draft::Width;
 use fanlight_messages::error::DeviceError;

@@ -1,5 +1,7 @@
 //! What can go wrong between us and the GPU.
 
+use fanlight_messages::error::DeviceError;
+
 /// Failures of the device or of what we ask of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -89,4 +91,23 @@ pub enum GpuError {
         /// What differed.
         reason: String,
     },
+}
+
+/// What goes wrong leaves this room with what was being done.
+pub(crate) trait During<T> {
+    /// Sorts the error by what a host can do about it.
+    fn during(self, phase: &str) -> Result<T, DeviceError>;
+}
+
+impl<T> During<T> for Result<T, GpuError> {
+    fn during(self, phase: &str) -> Result<T, DeviceError> {
+        self.map_err(|error| match error {
+            GpuError::NoAdapter { .. } | GpuError::NoDevice { .. } => {
+                DeviceError::Unavailable { reason: error.to_string() }
+            }
+            GpuError::Lost { reason } => DeviceError::Lost { reason },
+            GpuError::OutOfMemory { .. } => DeviceError::OutOfMemory { phase: format!("{phase}: {error}") },
+            other => DeviceError::Refused { phase: phase.to_owned(), reason: other.to_string() },
+        })
+    }
 }

@@ -15,8 +15,10 @@ use crate::kernels::Shader;
 use crate::selftest::Verdicts;
 
 pub use driver::Driver;
+pub(crate) use error::During;
 pub use error::GpuError;
 pub use fanlight_messages::device::AdapterFacts;
+use fanlight_messages::device::AdapterKind;
 
 /// Which adapter to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +30,16 @@ pub enum AdapterPreference {
     LowPower,
 }
 
+/// Whether it is a GPU, or a driver that computes on the processor.
+fn kind(info: &wgpu::AdapterInfo) -> AdapterKind {
+    let name = info.name.to_lowercase();
+    let computes_itself = ["llvmpipe", "swiftshader"].iter().any(|software| name.contains(software));
+    match info.device_type == wgpu::DeviceType::Cpu || computes_itself {
+        true => AdapterKind::SoftwareGpu,
+        false => AdapterKind::Gpu,
+    }
+}
+
 /// An open device and its queue. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -35,6 +47,7 @@ pub struct Device {
     queue: wgpu::Queue,
     driver: Driver,
     facts: Rc<AdapterFacts>,
+    preference: AdapterPreference,
     held_bytes: Rc<Cell<u64>>,
     loss: Arc<Mutex<Option<String>>>,
     uncaptured: Arc<Mutex<Option<String>>>,
@@ -71,8 +84,7 @@ impl Device {
             name: if info.name.is_empty() { "WebGPU adapter".into() } else { info.name.clone() },
             backend: format!("{:?}", info.backend).to_lowercase(),
             driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
-            is_software: info.device_type == wgpu::DeviceType::Cpu
-                || ["llvmpipe", "swiftshader"].iter().any(|s| info.name.to_lowercase().contains(s)),
+            kind: kind(&info),
             binding_bytes_max: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
             has_packed_dot: instance.wgsl_language_features().contains(packed),
         };
@@ -83,6 +95,7 @@ impl Device {
             queue,
             driver,
             facts: Rc::new(facts),
+            preference,
             held_bytes: Rc::default(),
             loss: Arc::default(),
             uncaptured: Arc::default(),
@@ -111,6 +124,11 @@ impl Device {
     /// What the adapter says of itself.
     pub fn facts(&self) -> &AdapterFacts {
         &self.facts
+    }
+
+    /// Which adapter it was asked to be.
+    pub fn preference(&self) -> AdapterPreference {
+        self.preference
     }
 
     /// Bytes of all live buffers of this engine.

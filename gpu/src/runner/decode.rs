@@ -18,9 +18,14 @@ impl Runner {
     /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
     /// Submitted when called, so that the next window can follow before this one is read. The width must have
     /// been prepared. A single step may be split into `parts`.
-    pub fn window(&mut self, steps: u32, width: Width, parts: u32) -> Result<PendingReport, GpuError> {
+    pub(super) fn submit_window(
+        &mut self,
+        steps: u32,
+        width: Width,
+        parts: u32,
+    ) -> Result<PendingReport, GpuError> {
         if steps == 1 && parts > 1 {
-            return self.pass_in_parts(PassWork::Step(width), parts);
+            return self.submit_pass(PassWork::Step(width), parts);
         }
         self.check_allowed(width)?;
         let first = self.committed.get();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fanlight_messages::device::RequestSetup;
+use fanlight_messages::device::{PassWork, RequestSetup};
 use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX, MEMORY_TOKENS, NODES_MAX, Width};
 use fanlight_messages::plan::BufferOwner;
 use web_time::Instant;
@@ -34,6 +34,17 @@ pub struct DecodeTime {
     /// Milliseconds per token, host work and readback included.
     pub ms_per_token: f64,
     /// Dispatches per step.
+    pub dispatches: u32,
+}
+
+/// A pipeline's share of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PipelineTime {
+    /// Which kernel, in which variant.
+    pub name: String,
+    /// Milliseconds of its dispatches in one step, with nothing else on the device.
+    pub ms: f64,
+    /// Its dispatches in one step.
     pub dispatches: u32,
 }
 
@@ -86,7 +97,7 @@ impl Runner {
         steps: u32,
         in_flight: u32,
     ) -> Result<DecodeTime, GpuError> {
-        self.begin(&self.endless())?;
+        self.start_request(&self.endless())?;
         let control = self.buffers.get(BufferOwner::Control)?;
         self.device.queue().write_buffer(control, 0, bytemuck::cast_slice(&[base, 1]));
         self.committed.reset(base);
@@ -95,7 +106,7 @@ impl Runner {
         let windows = DECODE_TOKENS.min(room) / steps;
         let (mut pending, mut marks, mut dispatches) = (VecDeque::new(), Vec::new(), 0);
         for _ in 0..windows {
-            pending.push_back(self.window(steps, Width::Off, 1)?);
+            pending.push_back(self.submit_window(steps, Width::Off, 1)?);
             if pending.len() as u32 == in_flight
                 && let Some(oldest) = pending.pop_front()
             {
@@ -122,21 +133,17 @@ impl Runner {
         while samples.len() < 2 * SAMPLES
             || (begin.elapsed().as_secs_f64() < WARM_UP_S && samples.len() < 200)
         {
-            self.begin(&self.endless())?;
+            self.start_request(&self.endless())?;
             let start = Instant::now();
-            self.prefill(0, &ids, true, 1)?.await?;
+            self.submit_pass(PassWork::Prompt { base: 0, tokens: &ids, choose: true }, 1)?.await?;
             samples.push(start.elapsed().as_secs_f64() * 1e3);
         }
         Ok(median(samples.split_off(samples.len() - SAMPLES)))
     }
 
-    /// Times each pipeline of a step by itself, its dispatches of all layers in one submission: (pipeline,
-    /// milliseconds per step, dispatches per step). Nothing overlaps, so the sum is above a step's time.
-    pub async fn time_pipelines(
-        &mut self,
-        base: u32,
-        tokens: u32,
-    ) -> Result<Vec<(String, f64, u32)>, GpuError> {
+    /// Times each pipeline of a step by itself, its dispatches of all layers in one submission. Nothing
+    /// overlaps, so the sum is above a step's time.
+    pub async fn time_pipelines(&mut self, base: u32, tokens: u32) -> Result<Vec<PipelineTime>, GpuError> {
         let batch = self.step_batch(base, tokens)?;
         self.compile_step(batch).await?;
         let mut kinds: Vec<(String, Kernel, Option<u64>)> = Vec::new();
@@ -155,9 +162,9 @@ impl Runner {
             });
         }
         let mut times = Vec::new();
-        for (label, kernel, rows) in kinds {
+        for (name, kernel, rows) in kinds {
             let (ms, dispatches) = self.time_kernel(batch, base, kernel, rows).await?;
-            times.push((label, ms, dispatches));
+            times.push(PipelineTime { name, ms, dispatches });
         }
         Ok(times)
     }
@@ -213,7 +220,7 @@ impl Runner {
     /// Times the drafting kernels with `base` tokens of text before them: milliseconds of the scan and of the
     /// tree.
     pub async fn time_drafting(&mut self, base: u32) -> Result<(f64, f64), GpuError> {
-        self.prepare(Width::Nodes(NODES_MAX)).await?;
+        self.compile_width(Width::Nodes(NODES_MAX)).await?;
         // Phrases that return, as in text: every match length occurs.
         let text: Vec<u32> = (0..=base).map(|i| (i / 40 * 7 + i % 40 * (i / 400 % 3 + 1)) % 997).collect();
         let history = self.buffers.get(BufferOwner::History)?;
@@ -233,7 +240,7 @@ impl Runner {
 
     /// Times choosing a token in the way of the last request, at the end of what the cache holds: nanoseconds
     /// for a row.
-    pub async fn time_choice(&mut self) -> Result<u64, GpuError> {
+    pub(super) async fn choice_ns(&mut self) -> Result<u64, GpuError> {
         self.flush()?;
         let base = self.committed.get().min(self.plan.request.context_len.saturating_sub(1));
         let choose =

@@ -8,6 +8,7 @@ mod decode;
 mod encode;
 mod lower;
 mod measure;
+mod model;
 mod params;
 mod pass;
 pub(crate) mod pipelines;
@@ -23,7 +24,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use fanlight_messages::control::{BLOCK_WORDS, CONTROL_BYTES, ControlBlock, END_IDS_MAX, END_IDS_WORD};
-use fanlight_messages::device::{PassWork, Quarantined, RequestSetup, WindowReport};
+use fanlight_messages::device::{Quarantined, RequestSetup, WindowReport};
 use fanlight_messages::draft::MEMORY_TOKENS;
 use fanlight_messages::limits::READBACK_SLOTS;
 use fanlight_messages::plan::{BufferOwner, GpuPlan, PageRange};
@@ -32,8 +33,7 @@ use fanlight_messages::program::{MatrixId, Op, Program, RopeId, ValueId, VectorI
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-pub use measure::{DecodeTime, StepTime};
-pub use pass::PendingTokens;
+pub use measure::{DecodeTime, PipelineTime, StepTime};
 
 use bound::CommittedBound;
 use buffers::Buffers;
@@ -66,7 +66,7 @@ macro_rules! upload_target {
 use upload_target;
 
 /// A submission whose report has not been read back yet.
-pub type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
+type PendingReport = LocalBoxFuture<'static, Result<WindowReport, GpuError>>;
 
 /// A model on a device.
 #[derive(Debug)]
@@ -187,13 +187,8 @@ impl Runner {
 
     /// Uploads whole rows in file format, at most the landing buffer less four bytes. Awaiting it is the
     /// back-pressure: at most two uploads are in flight. Rows of a page that streams must be those that come
-    /// next, and the ring must [have room](Self::has_room) for them.
-    pub async fn upload_matrix(
-        &mut self,
-        matrix: MatrixId,
-        first_row: u64,
-        bytes: &[u8],
-    ) -> Result<(), GpuError> {
+    /// next, and the ring must have room for them.
+    async fn upload_rows(&mut self, matrix: MatrixId, first_row: u64, bytes: &[u8]) -> Result<(), GpuError> {
         self.device.health()?;
         let spec = &self.program.matrices[matrix.index()];
         let rows =
@@ -216,7 +211,7 @@ impl Runner {
     }
 
     /// Writes elements of a constant vector.
-    pub fn upload_vector(
+    fn write_vector(
         &mut self,
         vector: VectorId,
         element_offset: u32,
@@ -237,9 +232,9 @@ impl Runner {
 
     /// Compiles what prompts and plain decoding need, waits for the uploads, and compares the two: what
     /// prompts must not use is returned. `progress` hears (done, total).
-    pub async fn compile(
+    async fn compile_always(
         &mut self,
-        mut progress: impl FnMut(usize, usize),
+        mut progress: impl FnMut(u64, u64),
     ) -> Result<Option<Quarantined>, GpuError> {
         let mut kernels = StepKernels::ALWAYS.to_vec();
         let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
@@ -274,7 +269,7 @@ impl Runner {
     }
 
     /// Starts a request: end ids, limits, memory, an empty ring. The cache keeps its rows.
-    pub fn begin(&mut self, setup: &RequestSetup) -> Result<(), GpuError> {
+    fn start_request(&mut self, setup: &RequestSetup) -> Result<(), GpuError> {
         if setup.end_ids.len() > END_IDS_MAX as usize {
             return Err(GpuError::BatchTooLarge { wanted: setup.end_ids.len(), limit: END_IDS_MAX as usize });
         }
@@ -301,18 +296,6 @@ impl Runner {
         self.reported.reset();
         self.committed.reset(0);
         Ok(())
-    }
-
-    /// Submits a prompt batch at positions `base..` in so many `parts`; with `choose`, the last row picks the
-    /// first token of the reply. Resolves when the control block has been read back.
-    pub fn prefill(
-        &mut self,
-        base: u32,
-        tokens: &[u32],
-        choose: bool,
-        parts: u32,
-    ) -> Result<PendingReport, GpuError> {
-        self.pass_in_parts(PassWork::Prompt { base, tokens, choose }, parts)
     }
 
     fn write_prompt(&mut self, base: u32, tokens: &[u32]) -> Result<Batch, GpuError> {

@@ -39,21 +39,11 @@ enum Start {
 }
 
 /// Tokens that are being read back.
-pub type PendingTokens = LocalBoxFuture<'static, Result<Vec<u32>, GpuError>>;
+type PendingTokens = LocalBoxFuture<'static, Result<Vec<u32>, GpuError>>;
 
 impl Runner {
-    /// The page that the ring takes next, in the order of a pass.
-    pub fn arriving_page(&self) -> usize {
-        self.ring.arriving()
-    }
-
-    /// Whether these are rows that the ring takes next, and their slot is free.
-    pub fn has_room(&self, matrix: MatrixId, first_row: u64) -> bool {
-        self.ring.has_room(matrix, first_row)
-    }
-
     /// Uploads the rows of the embedding table that the next pass needs, in file format and in its order.
-    pub async fn upload_gathered(&mut self, bytes: &[u8]) -> Result<(), GpuError> {
+    pub(super) async fn upload_embeddings(&mut self, bytes: &[u8]) -> Result<(), GpuError> {
         self.device.health()?;
         let table = self.gathered_table()?;
         let target = super::upload_target!(self);
@@ -66,7 +56,7 @@ impl Runner {
     }
 
     /// Drafts the next step and reads its tokens back, for a plan whose embedding rows are gathered.
-    pub fn draft(&mut self, width: Width) -> Result<PendingTokens, GpuError> {
+    pub(super) fn submit_draft(&mut self, width: Width) -> Result<PendingTokens, GpuError> {
         self.device.health()?;
         let (slot, readback) = self.free_readback()?;
         let search = self.search();
@@ -92,8 +82,8 @@ impl Runner {
         Search { first: self.search_first, last: self.committed.get().min(self.plan.cache_rows - 1) }
     }
 
-    /// Begins a pass; [`continue_pass`](Self::continue_pass) runs it.
-    pub fn start_pass(&mut self, work: PassWork<'_>) -> Result<(), GpuError> {
+    /// Begins a pass; [`submit_ready`](Self::submit_ready) runs it.
+    pub(super) fn begin_pass(&mut self, work: PassWork<'_>) -> Result<(), GpuError> {
         let pass = match work {
             PassWork::Prompt { base, tokens, choose } => Pass {
                 batch: self.write_prompt(base, tokens)?,
@@ -136,19 +126,15 @@ impl Runner {
     }
 
     /// Submits what can run of the pass: `None` when it waits for a page, else its report.
-    pub fn continue_pass(&mut self) -> Result<Option<PendingReport>, GpuError> {
+    pub(super) fn submit_ready(&mut self) -> Result<Option<PendingReport>, GpuError> {
         self.continue_by(usize::MAX)
     }
 
     /// Submits a whole pass in about so many submissions, split between ops, so that none keeps the device
     /// for long.
-    pub(super) fn pass_in_parts(
-        &mut self,
-        work: PassWork<'_>,
-        parts: u32,
-    ) -> Result<PendingReport, GpuError> {
+    pub(super) fn submit_pass(&mut self, work: PassWork<'_>, parts: u32) -> Result<PendingReport, GpuError> {
         self.check_resident()?;
-        self.start_pass(work)?;
+        self.begin_pass(work)?;
         let ops = self.body.len().div_ceil(parts.max(1) as usize).max(1);
         loop {
             if let Some(report) = self.continue_by(ops)? {

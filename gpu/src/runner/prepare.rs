@@ -17,9 +17,9 @@ impl Runner {
     ///
     /// # Errors
     /// [`GpuError::BatchTooLarge`] for a width that is no bucket or has more rows than logits are kept.
-    pub async fn prepare(&mut self, width: Width) -> Result<Option<Quarantined>, GpuError> {
+    pub(super) async fn compile_width(&mut self, width: Width) -> Result<Option<Quarantined>, GpuError> {
         loop {
-            match self.prepare_next(width).await? {
+            match self.compile_next(width).await? {
                 Preparation::Going => {}
                 Preparation::Done => return Ok(None),
                 Preparation::Refused(quarantined) => return Ok(Some(quarantined)),
@@ -30,8 +30,8 @@ impl Runner {
     /// Compiles one pipeline that steps of a width need, or compares them when all exist, where that is new.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare).
-    pub async fn prepare_next(&mut self, width: Width) -> Result<Preparation, GpuError> {
+    /// As [`compile_width`](Self::compile_width).
+    pub(super) async fn compile_next(&mut self, width: Width) -> Result<Preparation, GpuError> {
         let kernels = self.width_kernels(width)?;
         if let Some(kernel) = kernels.into_iter().find(|kernel| !self.resolved.contains_key(kernel)) {
             self.resolve(vec![kernel], &mut |_, _| ()).await?;
@@ -60,7 +60,7 @@ impl Runner {
     }
 
     /// Compiles what a request's sampling needs, where that is new.
-    pub async fn prepare_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
+    pub(super) async fn compile_sampling(&mut self, sampling: &Sampling) -> Result<(), GpuError> {
         self.resolve(StepKernels::sampling_kernels(sampling), &mut |_, _| ()).await
     }
 
@@ -82,7 +82,7 @@ impl Runner {
     pub(super) async fn resolve(
         &mut self,
         kernels: Vec<Kernel>,
-        progress: &mut impl FnMut(usize, usize),
+        progress: &mut impl FnMut(u64, u64),
     ) -> Result<(), GpuError> {
         let mut wanted: Vec<Kernel> = Vec::new();
         for kernel in kernels {
@@ -90,8 +90,8 @@ impl Runner {
                 wanted.push(kernel);
             }
         }
-        let total = wanted.len();
-        for (done, kernel) in wanted.into_iter().enumerate() {
+        let total = wanted.len() as u64;
+        for (done, kernel) in (0..).zip(wanted) {
             progress(done, total);
             let pipeline = self.pipelines.get(kernel).await?;
             self.resolved.insert(kernel, pipeline);

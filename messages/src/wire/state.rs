@@ -29,9 +29,8 @@ pub struct AdapterWire {
 
 impl From<&AdapterFacts> for AdapterWire {
     fn from(facts: &AdapterFacts) -> Self {
-        let AdapterFacts { name, backend, driver, is_software, binding_bytes_max, has_packed_dot } =
-            facts.clone();
-        Self { name, backend, driver, is_software, binding_bytes_max, has_packed_dot }
+        let AdapterFacts { name, backend, driver, kind, binding_bytes_max, has_packed_dot } = facts.clone();
+        Self { name, backend, driver, is_software: kind.is_software(), binding_bytes_max, has_packed_dot }
     }
 }
 

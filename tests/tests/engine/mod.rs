@@ -3,24 +3,10 @@
 use std::rc::Rc;
 
 use fanlight_actors::engine::{EngineHandle, start_engine};
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
-use fanlight_actors::source::{ByteSource, NamedSource};
-use fanlight_messages::error::SourceError;
+use fanlight_actors::source::{MemorySource, NamedSource};
+use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::protocol::engine::*;
-
-/// A file in memory.
-pub struct MemorySource(pub Rc<[u8]>);
-
-impl ByteSource for MemorySource {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-    async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
-        buffer.copy_from_slice(&self.0[offset as usize..][..buffer.len()]);
-        Ok(())
-    }
-}
 
 /// An engine on the GPU that must be there.
 pub async fn engine(world: &World) -> EngineHandle {
@@ -30,7 +16,7 @@ pub async fn engine(world: &World) -> EngineHandle {
 
 /// Loads a file.
 pub async fn load(handle: &EngineHandle, bytes: &Rc<[u8]>, request: Load) -> ModelLoaded {
-    let sources = vec![NamedSource::new("model.gguf", MemorySource(bytes.clone()))];
+    let sources = vec![NamedSource::new("model.gguf", MemorySource::new(bytes.clone()))];
     handle.load(request, sources, Latch::new(LoadProgress::default())).await.expect("the model loads")
 }
 

@@ -3,27 +3,13 @@
 use std::rc::Rc;
 
 use fanlight_actors::engine::{EngineHandle, start_engine};
-use fanlight_actors::gpu_backend::{AdapterPreference, GpuBackend};
 use fanlight_actors::kit::{Clock, Latch, World};
-use fanlight_actors::source::{ByteSource, NamedSource};
+use fanlight_actors::source::{MemorySource, NamedSource};
+use fanlight_gpu::{AdapterPreference, GpuBackend};
 use fanlight_messages::TensorType;
 use fanlight_messages::draft::{Width, WidthPolicy};
-use fanlight_messages::error::SourceError;
 use fanlight_messages::protocol::engine::*;
 use fanlight_tests::synth::{Architecture, tiny};
-
-/// A file in memory.
-struct MemorySource(Rc<[u8]>);
-
-impl ByteSource for MemorySource {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-    async fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SourceError> {
-        buffer.copy_from_slice(&self.0[offset as usize..][..buffer.len()]);
-        Ok(())
-    }
-}
 
 /// What a reply was, and how often it was resumed.
 #[derive(Debug, PartialEq)]
@@ -81,7 +67,7 @@ fn a_reply_survives_the_loss_of_its_device() {
             GpuBackend::open(AdapterPreference::HighPerformance).await.expect("a GPU adapter is required");
         let handle = start_engine(&world, backend.clone(), Clock::real());
         let load = Load { context_len: Some(256), batch_tokens: 64, ..Load::default() };
-        let sources = vec![NamedSource::new("tiny.gguf", MemorySource(bytes))];
+        let sources = vec![NamedSource::new("tiny.gguf", MemorySource::new(bytes))];
         handle.load(load, sources, Latch::new(LoadProgress::default())).await.unwrap();
         for width in [Width::Off, Width::Nodes(4)] {
             let whole = reply(&handle, &backend, width, &[]).await;

@@ -1,22 +1,22 @@
-//! The device as the submitter sees it. The GPU implements it; simulations implement it with a scripted
-//! device.
+//! What computes, as the submitter sees it: a GPU, a processor, or the scripted device of a simulation.
+//!
+//! Back ends implement these traits and import this room only; actors are generic over them. A trait that
+//! returns futures needs no runtime.
 
-use std::future::Future;
+use std::future::{Future, Ready};
 use std::rc::Rc;
 
-use fanlight_messages::device::{
-    AdapterFacts, PassWork, Preparation, Quarantined, RequestSetup, WindowReport,
-};
-use fanlight_messages::draft::Width;
-use fanlight_messages::error::DeviceError;
-use fanlight_messages::plan::GpuPlan;
-use fanlight_messages::program::{MatrixId, Program, VectorId};
-use fanlight_messages::sampling::Sampling;
+use crate::device::{AdapterFacts, PassWork, Preparation, Quarantined, RequestSetup, WindowReport};
+use crate::draft::Width;
+use crate::error::DeviceError;
+use crate::plan::GpuPlan;
+use crate::program::{MatrixId, Program, VectorId};
+use crate::sampling::Sampling;
 
 /// A device that can hold one model.
 pub trait Backend: 'static {
     /// A model on it; dropping it frees its buffers.
-    type Model: BackendModel;
+    type Model: StreamedModel;
 
     /// What the adapter is.
     fn facts(&self) -> AdapterFacts;
@@ -30,7 +30,7 @@ pub trait Backend: 'static {
     /// Creates every buffer of `plan`.
     ///
     /// # Errors
-    /// When the device refuses a buffer; nothing stays behind.
+    /// When the device refuses a buffer, or a plan whose weights stream and it cannot; nothing stays behind.
     fn create(
         &self,
         program: Rc<Program>,
@@ -38,7 +38,7 @@ pub trait Backend: 'static {
     ) -> impl Future<Output = Result<Self::Model, DeviceError>>;
 }
 
-/// A model on a device.
+/// A model on a device. After an error nothing of it can be trusted but that dropping it frees its buffers.
 pub trait BackendModel: 'static {
     /// Uploads whole rows in file format, from `first_row` on. Awaiting it is the back-pressure.
     fn upload_matrix(
@@ -56,8 +56,9 @@ pub trait BackendModel: 'static {
         values: &[f32],
     ) -> Result<(), DeviceError>;
 
-    /// Creates the pipelines of prompts and plain decoding and compares the two; calls `progress(done,
-    /// total)` after each. What prompts must not use is returned: they are one token long then.
+    /// Waits for the uploads, creates the pipelines of prompts and plain decoding and compares the two; calls
+    /// `progress(done, total)` after each. What prompts must not use is returned: they are one token long
+    /// then.
     fn compile(
         &mut self,
         progress: impl FnMut(u64, u64),
@@ -67,7 +68,7 @@ pub trait BackendModel: 'static {
     /// when there is none left.
     ///
     /// # Errors
-    /// When the width is none that the device can run.
+    /// When the device cannot run steps of this width.
     fn prepare_next(&mut self, width: Width) -> impl Future<Output = Result<Preparation, DeviceError>>;
 
     /// Creates what choosing tokens needs, where that is new.
@@ -76,11 +77,11 @@ pub trait BackendModel: 'static {
     /// Times choosing a token in the way of the last request, with nothing in flight: nanoseconds for a row.
     fn time_choice(&mut self) -> impl Future<Output = Result<u64, DeviceError>>;
 
-    /// Resets the control block for a request.
+    /// Starts a request: end ids, limits, session memory, sampling. The cache keeps its rows.
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError>;
 
-    /// Submits prompt `tokens` at positions `base..` in so many `parts`; with `choose` the first token of the
-    /// reply is chosen.
+    /// Submits prompt `tokens` at positions `base..` in about `parts` parts; with `choose` the first token of
+    /// the reply is chosen.
     ///
     /// The submissions are made before this returns; the future resolves when their report is read back.
     fn prefill(
@@ -99,39 +100,52 @@ pub trait BackendModel: 'static {
         width: Width,
         parts: u32,
     ) -> Result<impl Future<Output = Result<WindowReport, DeviceError>> + 'static, DeviceError>;
-
-    /// The same model for runs whose weights stream.
-    type Streamed: StreamedModel;
-
-    /// See [`StreamedModel`].
-    ///
-    /// # Errors
-    /// When there is no model.
-    fn streamed(&mut self) -> Result<&mut Self::Streamed, DeviceError>;
 }
 
-/// A model on a device, run in passes for which its weights arrive page by page.
+/// A model whose weights arrive page by page, run in passes. A back end that cannot stream refuses such a plan
+/// in [`Backend::create`] and takes the bodies that are here.
 pub trait StreamedModel: BackendModel {
     /// The page of a pass whose rows the ring takes next.
-    fn arriving_page(&self) -> usize;
+    fn arriving_page(&self) -> usize {
+        0
+    }
 
     /// Whether these are rows that the ring takes next, and their slot is free.
-    fn has_room(&self, matrix: MatrixId, first_row: u64) -> bool;
+    fn has_room(&self, matrix: MatrixId, first_row: u64) -> bool {
+        let _ = (matrix, first_row);
+        false
+    }
 
     /// Uploads the rows of the embedding table that the next pass needs, in file format and in its order.
-    fn upload_gathered(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), DeviceError>>;
+    fn upload_gathered(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), DeviceError>> {
+        let _ = bytes;
+        std::future::ready(Err(cannot_stream()))
+    }
 
     /// Drafts the next step; resolves to the tokens that it evaluates.
     fn draft(
         &mut self,
         width: Width,
-    ) -> Result<impl Future<Output = Result<Vec<u32>, DeviceError>> + 'static, DeviceError>;
+    ) -> Result<impl Future<Output = Result<Vec<u32>, DeviceError>> + 'static, DeviceError> {
+        let _ = width;
+        Err::<Ready<_>, _>(cannot_stream())
+    }
 
     /// Begins a pass.
-    fn start_pass(&mut self, work: PassWork<'_>) -> Result<(), DeviceError>;
+    fn start_pass(&mut self, work: PassWork<'_>) -> Result<(), DeviceError> {
+        let _ = work;
+        Err(cannot_stream())
+    }
 
     /// Submits what can run of the pass: `None` when it waits for a page, else its report.
     fn continue_pass(
         &mut self,
-    ) -> Result<Option<impl Future<Output = Result<WindowReport, DeviceError>> + 'static>, DeviceError>;
+    ) -> Result<Option<impl Future<Output = Result<WindowReport, DeviceError>> + 'static>, DeviceError> {
+        Err::<Option<Ready<_>>, _>(cannot_stream())
+    }
+}
+
+fn cannot_stream() -> DeviceError {
+    let reason = "this device runs models only whose weights it holds".into();
+    DeviceError::Refused { phase: "running a pass".into(), reason }
 }

@@ -18,6 +18,7 @@ fn formats() -> Vec<ResidentFormat> {
 
 fn every_variant() -> Vec<Kernel> {
     let mut kernels = vec![
+        Kernel::Logits,
         Kernel::Choose,
         Kernel::Adjust,
         Kernel::Weigh,
@@ -40,8 +41,8 @@ fn every_variant() -> Vec<Kernel> {
     for layout in WIDTHS.map(SlabLayout::for_columns) {
         for keeps_values in [true, false] {
             kernels.push(Kernel::Normalize(normalize::Variant { layout, keeps_values }));
-            for gelu in [true, false] {
-                kernels.push(Kernel::Activate(activate::Variant { layout, gelu, keeps_values }));
+            for (gelu, gated) in [(true, true), (false, true), (true, false), (false, false)] {
+                kernels.push(Kernel::Activate(activate::Variant { layout, gelu, gated, keeps_values }));
             }
             for tree in [true, false] {
                 kernels.push(Kernel::Fold(fold::Variant { layout, tree, keeps_values }));

@@ -61,7 +61,7 @@ pub struct ActivationSpec {
     pub keeps_values: bool,
 }
 
-/// Whole tensors of one type and width, stacked by rows into one matrix (`q|k|v`, `gate|up`).
+/// Rows of tensors of one type and width, stacked into one matrix (`q|k|v`, `gate|up`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixSpec {
     /// What it is, for people: `blk.0.qkv`.
@@ -72,16 +72,18 @@ pub struct MatrixSpec {
     pub rows: u64,
     /// Columns (input elements), a multiple of 32.
     pub columns: u32,
-    /// The tensors, in row order.
+    /// Where the rows come from, in row order.
     pub parts: Vec<MatrixPart>,
 }
 
-/// One tensor of a matrix.
+/// Rows of one tensor in a matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MatrixPart {
     /// Name in the file.
     pub tensor: String,
-    /// Its rows.
+    /// The first row of the tensor that is used: files may keep `q|k|v` in one.
+    pub first_row: u64,
+    /// How many follow.
     pub rows: u64,
 }
 
@@ -129,10 +131,64 @@ pub enum RopePairing {
 pub struct RopeSpec {
     /// One per rotated pair, radians per position.
     pub inverse_frequencies: Vec<f64>,
+    /// Other frequencies for contexts beyond the one that the model was first trained with.
+    pub long: Option<LongRope>,
     /// YaRN's attention factor; 1 otherwise.
     pub magnitude: f64,
     /// Which elements form a pair.
     pub pairing: RopePairing,
+    /// What queries are multiplied by at a position, beside rotating them.
+    pub query_factor: Option<QueryFactor>,
+}
+
+/// Frequencies of a model that has a second set of them (phi3).
+#[derive(Debug, Clone, PartialEq)]
+pub struct LongRope {
+    /// They apply when the context that is asked for is longer than this.
+    pub beyond: u32,
+    /// One per rotated pair, radians per position.
+    pub inverse_frequencies: Vec<f64>,
+}
+
+/// A query at position `p` is multiplied by `1 + gain · ln(⌊p / period⌋ + 1)` (mistral3).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QueryFactor {
+    /// How fast it grows.
+    pub gain: f64,
+    /// Positions that share a factor; at least 1.
+    pub period: u32,
+}
+
+impl QueryFactor {
+    /// The factor of a position; `ln` is the caller's, so that all platforms use the same one.
+    pub fn at(self, position: u32, ln: impl Fn(f64) -> f64) -> f64 {
+        1.0 + self.gain * ln(f64::from(position / self.period.max(1)) + 1.0)
+    }
+}
+
+impl RopeSpec {
+    /// The frequencies for a context of this length.
+    pub fn frequencies(&self, context_len: u32) -> &[f64] {
+        match &self.long {
+            Some(long) if context_len > long.beyond => &long.inverse_frequencies,
+            _ => &self.inverse_frequencies,
+        }
+    }
+
+    /// Entries of a position in a table of (cosine, sine): one per pair, then the query factor where there is
+    /// one.
+    pub fn row_len(&self) -> u32 {
+        self.inverse_frequencies.len() as u32 + u32::from(self.query_factor.is_some())
+    }
+}
+
+/// Over which elements a query or key norm takes its mean square.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NormSpan {
+    /// Each head by itself.
+    Head,
+    /// All heads of a token together, with a weight for each element (olmo2).
+    Row,
 }
 
 /// Shape of a layer's attention.
@@ -178,17 +234,21 @@ pub enum Op {
         /// The residual stream.
         output: ValueId,
     },
-    /// `residual += delta` (delta normalised by `post_norm` first when there is one);
-    /// `output = quantise(rms_norm(residual) * weight)`.
+    /// `residual += delta_scale · norm(delta + delta_bias)`, where `norm` is that of `post_norm` or nothing;
+    /// `output = quantise(rms_norm(residual) · weight)`.
     Normalize {
         /// The residual stream, read and written.
         residual: ValueId,
         /// What the last block adds.
         delta: Option<ValueId>,
+        /// Bias of the matrix that wrote `delta`.
+        delta_bias: Option<VectorId>,
         /// Norm weights applied to `delta` before it is added (gemma).
         post_norm: Option<VectorId>,
-        /// Norm weights.
-        weight: VectorId,
+        /// Multiplies `delta`: 1, or granite's residual scale.
+        delta_scale: f32,
+        /// Norm weights; `None` only quantises (olmo2 and exaone4 have no norm here).
+        weight: Option<VectorId>,
         /// Added to the mean square.
         epsilon: f32,
         /// Where the matrix kernels read it.
@@ -206,7 +266,8 @@ pub enum Op {
         output_offset: u32,
     },
     /// Splits `q|k|v`: adds the bias, normalises and rotates each query and key head, scales queries by
-    /// `query_scale · log2(e)`, writes keys and values to the cache of `layer`.
+    /// `query_scale · log2(e)` and the position's query factor, writes keys and values to the cache of
+    /// `layer`.
     Heads {
         /// Which cache.
         layer: u32,
@@ -214,14 +275,16 @@ pub enum Op {
         input: ValueId,
         /// q|k|v bias.
         bias: Option<VectorId>,
-        /// Per-head query norm weights (head_len).
+        /// Query norm weights: `head_len` elements, or one for each element of all heads.
         query_norm: Option<VectorId>,
-        /// Per-head key norm weights (head_len).
+        /// Key norm weights, likewise.
         key_norm: Option<VectorId>,
+        /// What those norms span.
+        norm_span: NormSpan,
         /// Epsilon of those norms.
         epsilon: f32,
-        /// Position table.
-        rope: RopeId,
+        /// Position table; `None` leaves heads as they are (smollm3 in every fourth layer).
+        rope: Option<RopeId>,
         /// Usually 1/√head_len.
         query_scale: f32,
         /// The query row.
@@ -240,10 +303,14 @@ pub enum Op {
         /// The attention output.
         output: ActivationId,
     },
-    /// `output = quantise(function(gate) * up)` of a `gate|up` row.
+    /// `output = quantise(function(gate) · up)` of a `gate|up` row, or `quantise(function(up))` of an `up` row.
     Activate {
-        /// gate|up, each half of it.
+        /// gate|up, each half of it, or up alone.
         input: ValueId,
+        /// Added to the row first.
+        bias: Option<VectorId>,
+        /// Whether the row has a gate.
+        gated: bool,
         /// The gate function.
         function: GateFunction,
         /// The feed-forward's inner row.
@@ -270,7 +337,9 @@ pub struct Program {
     pub body: Vec<Op>,
     /// The language-model head: one `Multiply` of the last activation into the logits row.
     pub head: Op,
-    /// `cap · tanh(logit / cap)` on the logits.
+    /// Multiplies what the head gives: 1, or granite's.
+    pub logits_scale: f32,
+    /// Then `cap · tanh(logit / cap)`. Bias, penalties and sampling see what comes of both.
     pub logits_soft_cap: Option<f32>,
     /// Rows of the head that are token ids.
     pub vocabulary_len: u32,

@@ -13,6 +13,7 @@ pub mod embed;
 pub mod fold;
 pub mod gemm;
 pub mod heads;
+pub mod logits;
 pub mod matrix;
 pub mod normalize;
 pub mod repack;
@@ -51,6 +52,8 @@ pub enum Kernel {
     Fold(fold::Variant),
     /// Gate function, quantise.
     Activate(activate::Variant),
+    /// Scale and soft cap of logits rows.
+    Logits,
     /// Slices of a logits row → maxima and hashes.
     Choose,
     /// Logit bias and penalties, and what `Choose` does.
@@ -81,6 +84,7 @@ impl Kernel {
             Self::Attention(v) => v.shader(),
             Self::Fold(v) => v.shader(),
             Self::Activate(v) => v.shader(),
+            Self::Logits => logits::shader(),
             Self::Choose => choose::shader(),
             Self::Adjust => adjust::shader(),
             Self::Weigh => weigh::shader(),

@@ -62,6 +62,7 @@ macro_rules! templates {
 templates! {
     "control" => "shared/control.wgsl",
     "broken" => "shared/broken.wgsl",
+    "capped" => "shared/capped.wgsl",
     "zero" => "shared/zero.wgsl",
     "quantise" => "shared/quantise.wgsl",
     "step_words" => "shared/step_words.wgsl",
@@ -93,6 +94,7 @@ templates! {
     "row_values" => "shared/row_values.wgsl",
     "sampling_words" => "shared/sampling_words.wgsl",
     "wide" => "shared/wide.wgsl",
+    "logits" => "logits/logits.wgsl",
     "choose" => "choose/choose.wgsl",
     "adjust" => "adjust/adjust.wgsl",
     "select" => "weigh/select.wgsl",

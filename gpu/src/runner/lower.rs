@@ -6,7 +6,7 @@ use fanlight_messages::plan::{
     ActivationPlane, BUCKET_MAX, BufferOwner, CHUNK_LEN, GpuPlan, PageRange, TREE_ROWS,
 };
 use fanlight_messages::program::{
-    ActivationId, MatrixId, MatrixSpec, Op, Program, RopePairing, ValueId, VectorId,
+    ActivationId, MatrixId, MatrixSpec, NormSpan, Op, Program, RopePairing, ValueId, VectorId,
 };
 
 use super::buffers::Buffers;
@@ -96,11 +96,18 @@ impl<'a> Lowering<'a> {
             }
             Op::Heads { .. } => self.heads(op),
             Op::Attend { .. } => self.attend(op),
-            Op::Activate { input, function, output } => {
+            Op::Activate { input, bias, gated, function, output } => {
                 let layout = self.activation_layout(*output);
-                let variant = activate::Variant::new(layout, *function, self.keeps_values(*output));
-                let record = activate::Params { len: layout.blocks * 32 };
-                let bound = vec![Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?)];
+                let variant = activate::Variant::new(layout, *function, *gated, self.keeps_values(*output));
+                let record = activate::Params {
+                    len: layout.blocks * 32,
+                    bias_offset: bias.map_or(0, |v| self.vector_offset(v)),
+                    has_bias: u32::from(bias.is_some()),
+                };
+                let bound = vec![
+                    Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?),
+                    Bound::whole(1, self.buffers.get(BufferOwner::Vectors)?),
+                ];
                 let bind = self.bind(Kernel::Activate(variant), record, bound, Some(*output))?;
                 Ok(Lowered::Activate(variant, bind))
             }
@@ -218,22 +225,30 @@ impl<'a> Lowering<'a> {
     }
 
     fn normalize(&mut self, op: &Op) -> Result<Lowered, GpuError> {
-        let Op::Normalize { residual, delta, post_norm, weight, epsilon, output } = op else {
+        let Op::Normalize { residual, delta, delta_bias, post_norm, delta_scale, weight, epsilon, output } =
+            op
+        else {
             return Err(GpuError::MissingBuffer { owner: "a normalise op".into() });
         };
         let layout = self.activation_layout(*output);
         let kernel =
             Kernel::Normalize(normalize::Variant { layout, keeps_values: self.keeps_values(*output) });
         let len = self.value_len(*residual);
-        let flags = if delta.is_some() { normalize::HAS_DELTA } else { 0 }
-            | if post_norm.is_some() { normalize::POST_NORM } else { 0 };
+        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+        let flags = flag(delta.is_some(), normalize::HAS_DELTA)
+            | flag(post_norm.is_some(), normalize::POST_NORM)
+            | flag(delta_bias.is_some(), normalize::DELTA_BIAS)
+            | flag(weight.is_none(), normalize::PLAIN);
+        let offset = |vector: Option<VectorId>| vector.map_or(0, |v| self.vector_offset(v));
         let record = normalize::Params {
             len,
-            weight_offset: self.vector_offset(*weight),
-            post_norm_offset: post_norm.map_or(0, |v| self.vector_offset(v)),
+            weight_offset: offset(*weight),
+            post_norm_offset: offset(*post_norm),
+            delta_bias_offset: offset(*delta_bias),
             flags,
             epsilon: *epsilon,
             inverse_len: 1.0 / len as f32,
+            delta_scale: *delta_scale,
         };
         let vectors = self.buffers.get(BufferOwner::Vectors)?;
         let bound = vec![
@@ -283,13 +298,27 @@ impl<'a> Lowering<'a> {
     }
 
     fn heads(&mut self, op: &Op) -> Result<Lowered, GpuError> {
-        let Op::Heads { layer, input, bias, query_norm, key_norm, epsilon, rope, query_scale, output } = op
+        let Op::Heads {
+            layer,
+            input,
+            bias,
+            query_norm,
+            key_norm,
+            norm_span,
+            epsilon,
+            rope,
+            query_scale,
+            output,
+        } = op
         else {
             return Err(GpuError::MissingBuffer { owner: "a heads op".into() });
         };
         let shape = self.program.layers[*layer as usize];
         let group_heads = self.plan.kv_group_heads[*layer as usize];
-        let spec = &self.program.ropes[rope.index()];
+        let vectors = self.buffers.get(BufferOwner::Vectors)?;
+        let spec = rope.map(|rope| &self.program.ropes[rope.index()]);
+        let pairing = spec.map(|spec| spec.pairing);
+        let has_factor = spec.is_some_and(|spec| spec.query_factor.is_some());
         let kv_format = self.plan.request.kv_format;
         let variant = heads::Variant { head_len: shape.head_len, kv_format, tree: false };
         let mut binds = Heads { chain: Vec::new(), tree: Vec::new() };
@@ -307,9 +336,11 @@ impl<'a> Lowering<'a> {
                 flags: flag(bias.is_some(), heads::BIAS)
                     | flag(query_norm.is_some(), heads::QUERY_NORM)
                     | flag(key_norm.is_some(), heads::KEY_NORM)
-                    | flag(spec.pairing == RopePairing::Adjacent, heads::ADJACENT)
-                    | flag(group == 0, heads::WRITES_QUERIES),
-                pairs: spec.inverse_frequencies.len() as u32,
+                    | flag(pairing == Some(RopePairing::Adjacent), heads::ADJACENT)
+                    | flag(group == 0, heads::WRITES_QUERIES)
+                    | flag(*norm_span == NormSpan::Row, heads::ROW_NORM)
+                    | flag(has_factor, heads::QUERY_FACTOR),
+                pairs: spec.map_or(0, |spec| spec.inverse_frequencies.len() as u32),
                 cache_rows: self.plan.cache_rows + TREE_ROWS,
                 epsilon: *epsilon,
                 query_scale: query_scale * std::f32::consts::LOG2_E,
@@ -317,8 +348,9 @@ impl<'a> Lowering<'a> {
             let at = *layer;
             let mut bound = vec![
                 Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?),
-                Bound::whole(1, self.buffers.get(BufferOwner::Rope(*rope))?),
-                Bound::whole(2, self.buffers.get(BufferOwner::Vectors)?),
+                // Without a table any readable buffer will do: no pair is rotated.
+                Bound::whole(1, rope.map_or(Ok(vectors), |r| self.buffers.get(BufferOwner::Rope(r)))?),
+                Bound::whole(2, vectors),
                 Bound::whole(3, self.buffers.get(BufferOwner::Value(*output))?),
                 Bound::whole(4, self.buffers.get(BufferOwner::Keys { layer: at, group })?),
                 Bound::whole(5, self.buffers.get(BufferOwner::Values { layer: at, group })?),

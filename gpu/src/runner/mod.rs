@@ -107,10 +107,10 @@ impl Runner {
         let pipelines = Rc::new(Pipelines::new(device));
         for (index, spec) in (0u32..).zip(&program.ropes) {
             let buffer = buffers.get(BufferOwner::Rope(RopeId(index)))?;
-            let row_bytes = 8 * spec.inverse_frequencies.len() as u64;
+            let row_bytes = 8 * u64::from(spec.row_len());
             for first in (0..plan.cache_rows).step_by(ROPE_ROWS as usize) {
                 let rows = ROPE_ROWS.min(plan.cache_rows - first);
-                let table = rope::table(spec, first, rows);
+                let table = rope::table(spec, plan.request.context_len, first, rows);
                 device.queue().write_buffer(
                     buffer,
                     u64::from(first) * row_bytes,
@@ -237,6 +237,7 @@ impl Runner {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Option<Quarantined>, GpuError> {
         let mut kernels = StepKernels::ALWAYS.to_vec();
+        kernels.extend(self.step.finishing());
         let one = self.batch(1, Product::Lane(1), Rows::Plain, 1);
         let batch_tokens = self.plan.request.batch_tokens;
         let prompts = [1, 2, batch_tokens].map(|tokens| tokens.min(batch_tokens));
@@ -316,7 +317,7 @@ impl Runner {
         Ok(self.batch(live, Product::for_prompt(live), rows, base + live))
     }
 
-    /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, raw. For measuring models, not for
+    /// Logits of every row of a prompt batch: `[tokens, vocabulary]`, before bias and penalties. For measuring models, not for
     /// decoding.
     pub async fn score(&mut self, base: u32, tokens: &[u32]) -> Result<Vec<f32>, GpuError> {
         let limit = self.plan.request.logits_rows as usize;
@@ -329,7 +330,8 @@ impl Runner {
         self.resolve(kernels, &mut |_, _| ()).await?;
         let report = self.submit(None, |runner, recorder| {
             runner.forward(recorder, batch)?;
-            recorder.multiply(&runner.head_all, batch.product, batch)
+            recorder.multiply(&runner.head_all, batch.product, batch)?;
+            runner.step.finish(recorder, batch.tokens)
         })?;
         report.await?;
         let row = self.program.values[self.logits.index()].len as usize;

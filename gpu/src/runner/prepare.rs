@@ -71,6 +71,7 @@ impl Runner {
 
     fn step_kernels(&self, batch: Batch) -> Vec<Kernel> {
         let mut kernels = StepKernels::ALWAYS.to_vec();
+        kernels.extend(self.step.finishing());
         for op in &self.body {
             encode::visit(op, batch, &mut |kernel, _, _| kernels.push(kernel));
         }

@@ -7,7 +7,7 @@ use fanlight_messages::draft::{
     WIDTHS, memory_words,
 };
 use fanlight_messages::plan::BufferOwner;
-use fanlight_messages::program::ValueId;
+use fanlight_messages::program::{Program, ValueId};
 use fanlight_messages::sampling::Sampling;
 
 use super::buffers::Buffers;
@@ -16,11 +16,13 @@ use super::encode::Recorder;
 use super::lower::{Bind, Lowering};
 use super::pipelines::Bound;
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, accept, scan};
+use crate::kernels::{Kernel, accept, logits, scan};
 
 /// The kernels around the forward pass, bound.
 #[derive(Debug)]
 pub(super) struct StepKernels {
+    /// Where the model scales or caps its logits.
+    finish: Option<Bind>,
     choice: Choice,
     vocabulary_len: u32,
     /// By form.
@@ -60,6 +62,7 @@ impl StepKernels {
     pub(super) fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
         let buffers = lowering.buffers;
         let partials = buffers.get(BufferOwner::ChoicePartials)?;
+        let finish = bind_finish(lowering, logits)?;
         let choice = Choice::bind(lowering, logits)?;
 
         let tokens = buffers.get(BufferOwner::Tokens)?;
@@ -96,7 +99,18 @@ impl StepKernels {
             drafts.push(Drafting { record, scan, draft });
         }
         let accept = accept.try_into().map_err(|_| GpuError::MissingBuffer { owner: "accept".into() })?;
-        Ok(Self { choice, vocabulary_len: lowering.program.vocabulary_len, accept, drafts })
+        Ok(Self { finish, choice, vocabulary_len: lowering.program.vocabulary_len, accept, drafts })
+    }
+
+    /// The kernel that finishes logits, where the model has use for it.
+    pub(super) fn finishing(&self) -> Option<Kernel> {
+        self.finish.as_ref().map(|bind| bind.kernel)
+    }
+
+    /// Scales and caps what the head gave.
+    pub(super) fn finish(&self, recorder: &mut Recorder, rows: u32) -> Result<(), GpuError> {
+        let Some(bind) = &self.finish else { return Ok(()) };
+        recorder.dispatch(bind.kernel, &bind.group, logits::grid(self.vocabulary_len, rows))
     }
 
     /// Drafts a tree below the last token.
@@ -118,13 +132,14 @@ impl StepKernels {
         if kernel == Kernel::Scan { widest.scan(recorder, search) } else { widest.tree(recorder) }
     }
 
-    /// Chooses a token for each row and commits.
+    /// Finishes the logits, chooses a token for each row and commits.
     pub(super) fn commit(
         &self,
         recorder: &mut Recorder,
         form: accept::Form,
         rows: u32,
     ) -> Result<(), GpuError> {
+        self.finish(recorder, rows)?;
         self.choose(recorder, form, rows)?;
         recorder.dispatch(Kernel::Accept, &self.accept[form as usize].group, [1, 1, 1])
     }
@@ -164,6 +179,16 @@ impl StepKernels {
         device.queue().write_buffer(draft, 4 * u64::from(VISITED_WORD), &[0; 4]);
         Ok(())
     }
+}
+
+fn bind_finish(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Option<Bind>, GpuError> {
+    let Program { logits_scale: scale, logits_soft_cap, vocabulary_len: len, .. } = *lowering.program;
+    if scale == 1.0 && logits_soft_cap.is_none() {
+        return Ok(None);
+    }
+    let record = logits::Params { len, scale, soft_cap: logits_soft_cap.unwrap_or(0.0) };
+    let bound = vec![Bound::whole(0, lowering.buffers.get(BufferOwner::Value(logits))?)];
+    lowering.bind(Kernel::Logits, record, bound, None).map(Some)
 }
 
 /// Where a draft's matches are searched.

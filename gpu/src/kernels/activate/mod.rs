@@ -1,4 +1,4 @@
-//! Gate function times up projection, quantised.
+//! Gate function times up projection, or of the up projection alone, quantised.
 
 #[cfg(test)]
 mod cases;
@@ -16,6 +16,8 @@ pub struct Variant {
     pub layout: SlabLayout,
     /// The gate function, as an index of [`GateFunction`]: it hashes.
     pub gelu: bool,
+    /// The row is gate|up, else up alone.
+    pub gated: bool,
     /// Also write the f32 elements.
     pub keeps_values: bool,
 }
@@ -26,12 +28,14 @@ pub struct Variant {
 #[allow(missing_docs, reason = "documented in the shader")]
 pub struct Params {
     pub len: u32,
+    pub bias_offset: u32,
+    pub has_bias: u32,
 }
 
 impl Variant {
     /// The variant of a program's op.
-    pub fn new(layout: SlabLayout, function: GateFunction, keeps_values: bool) -> Self {
-        Self { layout, gelu: function == GateFunction::GeluTanh, keeps_values }
+    pub fn new(layout: SlabLayout, function: GateFunction, gated: bool, keeps_values: bool) -> Self {
+        Self { layout, gelu: function == GateFunction::GeluTanh, gated, keeps_values }
     }
 
     /// Workgroups for `tokens` rows.
@@ -42,9 +46,13 @@ impl Variant {
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         let function = if self.gelu { "gelu" } else { "silu" };
         render(
-            format!("activate {function} {}", self.layout.blocks * 32),
+            format!(
+                "activate {function}{} {}",
+                if self.gated { "" } else { " ungated" },
+                self.layout.blocks * 32
+            ),
             &["control", "activate", "broken", "quantise"],
-            context! { keeps_values => self.keeps_values, function },
+            context! { keeps_values => self.keeps_values, gated => self.gated, function },
             format::slab_constants(self.layout),
         )
     }

@@ -9,7 +9,7 @@ fn argument(gate: f64, gelu: bool) -> f64 {
     if gelu { 2.0 * (2.0 / std::f64::consts::PI).sqrt() * (gate + 0.044715 * gate.powi(3)) } else { gate }
 }
 
-/// One element. GELU is computed in its published form, with tanh, not in the kernel's.
+/// One element; without a gate `gate` is the up projection and `up` is 1. GELU is computed in its published form, with tanh, not in the kernel's.
 ///
 /// Bound: fourteen roundings of exp2 (3 units in Vulkan), the sum, the reciprocal and the products. An error
 /// of the exponent counts as far as the sigmoid follows it: 1 - σ of twelve roundings of the argument (its

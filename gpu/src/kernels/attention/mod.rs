@@ -89,7 +89,7 @@ impl Variant {
     pub(super) fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("attention {} {}×{}", self.form.name(), self.head_len, self.queries),
-            &["control", "attention", "attention_access"],
+            &["control", "capped", "attention", "attention_access"],
             context! {
                 head_len => self.head_len, kv => kv_name(self.kv_format), form => self.form.name(),
                 queries => self.queries, teams => self.teams(),

@@ -5,7 +5,7 @@ use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX};
 use fanlight_messages::plan::KvFormat;
 
 use super::twin::Head;
-use super::{ADJACENT, BIAS, KEY_NORM, Params, QUERY_NORM, Variant, WRITES_QUERIES};
+use super::{ADJACENT, BIAS, KEY_NORM, Params, QUERY_FACTOR, QUERY_NORM, ROW_NORM, Variant, WRITES_QUERIES};
 use crate::kernels::Kernel;
 use crate::kernels::testing::cache::{Cache, Side};
 use crate::kernels::testing::{Place, SENTINEL, Sum, Wanted, block_on, control, ended, lab};
@@ -82,7 +82,20 @@ impl Case {
     }
 
     fn key_norm(&self) -> usize {
-        self.query_norm() + self.head_len
+        self.query_norm() + QUERY_HEADS * self.head_len
+    }
+
+    /// Entries of a position in the table.
+    fn stride(&self) -> usize {
+        self.pairs + usize::from(self.has(QUERY_FACTOR))
+    }
+
+    /// The mean square of all heads of a row from `first` on.
+    fn row_mean(&self, step: &Step, row: usize, first: usize, heads: usize) -> f64 {
+        let (at, len) = (first * self.head_len, heads * self.head_len);
+        let bias = |e: usize| if self.has(BIAS) { f64::from(step.vectors[GAP + at + e]) } else { 0.0 };
+        let element = |e: usize| f64::from(step.input[row * self.input_len() + at + e]) + bias(e);
+        (0..len).map(|e| element(e).powi(2)).sum::<f64>() / len as f64
     }
 
     fn kernel(&self) -> Kernel {
@@ -107,11 +120,15 @@ impl Case {
         let angle = |position: usize, pair: usize| {
             position as f64 * 10_000f64.powf(-(pair as f64) / self.pairs as f64)
         };
-        let turns = (0..CACHE_ROWS * self.pairs)
-            .map(|i| angle(i / self.pairs, i % self.pairs))
-            .map(|angle| [angle.cos() as f32, angle.sin() as f32])
-            .collect();
-        Step { input, vectors: noise.units(self.key_norm() + self.head_len), turns }
+        let turn = |position: usize, i: usize| match i < self.pairs {
+            true => [angle(position, i).cos() as f32, angle(position, i).sin() as f32],
+            false => [1.0 + position as f32 / 64.0, 0.0],
+        };
+        let mut turns: Vec<[f32; 2]> =
+            (0..CACHE_ROWS).flat_map(|position| (0..self.stride()).map(move |i| turn(position, i))).collect();
+        // Without positions there is a buffer all the same.
+        turns.resize(turns.len().max(1), [0.0; 2]);
+        Step { input, vectors: noise.units(self.key_norm() + KV_HEADS * self.head_len), turns }
     }
 
     /// Head `slot` of q|k|v of a row.
@@ -124,15 +141,21 @@ impl Case {
             (_, true) if self.has(KEY_NORM) => Some(self.key_norm()),
             _ => None,
         };
-        let turns = &step.turns[self.position(row) * self.pairs..][..self.pairs];
+        let (first, heads) = if is_query { (0, QUERY_HEADS) } else { (QUERY_HEADS, KV_HEADS) };
+        let spans = self.has(ROW_NORM);
+        let norm = norm.map(|norm| norm + if spans { (slot - first) * self.head_len } else { 0 });
+        let position = &step.turns[self.position(row) * self.stride()..];
+        let turns = &position[..self.pairs];
+        let factor = if self.has(QUERY_FACTOR) { position[self.pairs][0] } else { 1.0 };
         Head {
             input: &step.input[row * self.input_len() + at..][..self.head_len],
             bias: self.has(BIAS).then(|| &step.vectors[GAP + at..][..self.head_len]),
             norm: norm.map(|norm| &step.vectors[norm..][..self.head_len]),
+            row_mean: (spans && norm.is_some()).then(|| self.row_mean(step, row, first, heads)),
             epsilon: EPSILON,
             turns: if is_query || is_key { turns } else { &[] },
             adjacent: self.has(ADJACENT),
-            scale: if is_query { SCALE } else { 1.0 },
+            scale: if is_query { SCALE * factor } else { 1.0 },
         }
         .run()
     }
@@ -286,6 +309,17 @@ fn cases(head_len: usize, format: KvFormat) -> Vec<Case> {
     ];
     // Report D04: values that a half cannot hold.
     cases.extend([1e5, 7e4].map(|size| Case { size, ..whole(ADJACENT, half / 2) }));
+    let spanning = QUERY_NORM | KEY_NORM | ROW_NORM;
+    cases.extend([
+        // Norms over all heads of a row, also where a cache is cut by heads.
+        whole(spanning, half),
+        Case { flags: spanning | BIAS, group_first: 1, group_heads: 1, ..plain },
+        Case { tree: true, ..whole(spanning | ADJACENT, half) },
+        // A query factor behind the pairs, and heads that positions do not touch.
+        whole(QUERY_FACTOR | ADJACENT, half),
+        Case { tree: true, ..whole(QUERY_FACTOR | KEY_NORM, half / 2) },
+        whole(BIAS | KEY_NORM, 0),
+    ]);
     cases.push(Case { tree: true, ..whole(BIAS | KEY_NORM, half) });
     cases.push(Case { tree: true, flags: ADJACENT, group_first: 1, group_heads: 1, ..plain });
     cases

@@ -30,6 +30,10 @@ pub const KEY_NORM: u32 = 4;
 pub const ADJACENT: u32 = 8;
 /// This dispatch writes the queries too.
 pub const WRITES_QUERIES: u32 = 16;
+/// Norms span all heads of q or k.
+pub const ROW_NORM: u32 = 32;
+/// Rows of the position table end in the factor of the queries.
+pub const QUERY_FACTOR: u32 = 64;
 
 /// `Params` of the shader.
 #[repr(C)]

@@ -9,6 +9,8 @@ pub(super) struct Head<'a> {
     pub(super) bias: Option<&'a [f32]>,
     /// Norm weights.
     pub(super) norm: Option<&'a [f32]>,
+    /// The mean square of the row's heads where the norm spans them, else that of this head is taken.
+    pub(super) row_mean: Option<f64>,
     pub(super) epsilon: f32,
     /// (cos, sin) of each rotated pair; none for values.
     pub(super) turns: &'a [[f32; 2]],
@@ -31,7 +33,8 @@ impl Head<'_> {
             })
             .collect();
         if let Some(norm) = self.norm {
-            let mean = x.iter().map(|x| x.value * x.value).sum::<f64>() / x.len() as f64;
+            let own = || x.iter().map(|x| x.value * x.value).sum::<f64>() / x.len() as f64;
+            let mean = self.row_mean.unwrap_or_else(own);
             let scale = 1.0 / (mean + f64::from(self.epsilon)).sqrt();
             for (x, w) in x.iter_mut().zip(norm) {
                 x.value *= scale * f64::from(*w);

@@ -2,7 +2,7 @@
 
 use fanlight_messages::layout::SlabLayout;
 
-use super::{HAS_DELTA, POST_NORM, Params, Variant, twin};
+use super::{DELTA_BIAS, HAS_DELTA, PLAIN, POST_NORM, Params, Variant, twin};
 use crate::kernels::Kernel;
 use crate::kernels::testing::quantised::{Element, Outputs, Planes};
 use crate::kernels::testing::{Place, Wanted, block_on, control, ended, lab};
@@ -21,11 +21,23 @@ const GAP: usize = 12;
 /// again: 3 · 32 in all.
 const ROUNDINGS: f64 = 96.0;
 
+#[derive(Clone, Copy)]
 struct Case {
     columns: u32,
     keeps_values: bool,
     has_delta: bool,
     has_post_norm: bool,
+    has_bias: bool,
+    scale: f32,
+    /// The output is not normalised.
+    is_plain: bool,
+}
+
+impl Case {
+    fn new(columns: u32, keeps_values: bool, has_delta: bool, has_post_norm: bool) -> Self {
+        let (has_bias, scale, is_plain) = (false, 1.0, false);
+        Self { columns, keeps_values, has_delta, has_post_norm, has_bias, scale, is_plain }
+    }
 }
 
 /// The inputs of a batch: residual and delta `[ROWS, columns]`, norm weights.
@@ -49,7 +61,7 @@ fn batch(columns: usize, noise: &mut Noise) -> Batch {
     residual[32..64].fill(0.0);
     delta[32..64].fill(0.0);
     residual[5 * columns..].fill(f32::NAN);
-    let vectors = noise.units(2 * (GAP + columns)).iter().map(|x| 1.0 + 0.5 * x).collect();
+    let vectors = noise.units(3 * (GAP + columns)).iter().map(|x| 1.0 + 0.5 * x).collect();
     Batch { residual, delta, vectors }
 }
 
@@ -67,9 +79,14 @@ async fn run(lab: &Lab, case: &Case, batch: &Batch, control: &[u32]) -> Answer {
         len: case.columns,
         weight_offset: GAP as u32,
         post_norm_offset: 2 * GAP as u32 + case.columns,
-        flags: flag(case.has_delta, HAS_DELTA) | flag(case.has_post_norm, POST_NORM),
+        delta_bias_offset: 3 * GAP as u32 + 2 * case.columns,
+        flags: flag(case.has_delta, HAS_DELTA)
+            | flag(case.has_post_norm, POST_NORM)
+            | flag(case.has_bias, DELTA_BIAS)
+            | flag(case.is_plain, PLAIN),
         epsilon: EPSILON,
         inverse_len: 1.0 / case.columns as f32,
+        delta_scale: case.scale,
     };
     let residual = lab.floats(&batch.residual).await.expect("a buffer");
     let delta = lab.floats(&batch.delta).await.expect("a buffer");
@@ -87,8 +104,8 @@ fn check(lab: &Lab, case: &Case) {
     let len = case.columns as usize;
     let batch = batch(len, &mut Noise::new(u64::from(case.columns)));
     let name = format!(
-        "{len} columns, delta {}, post norm {}, keeps values {}",
-        case.has_delta, case.has_post_norm, case.keeps_values
+        "{len} columns, delta {}, post norm {}, keeps values {}, bias {}, scale {}, plain {}",
+        case.has_delta, case.has_post_norm, case.keeps_values, case.has_bias, case.scale, case.is_plain
     );
     let place = Place { kernel: "normalize", case: &name, what: "residual", row_len: len };
     let mut residual: Vec<Wanted> = batch.residual.iter().map(|x| Wanted::Bits(x.to_bits())).collect();
@@ -98,16 +115,24 @@ fn check(lab: &Lab, case: &Case) {
         let delta = of(&batch.delta);
         let weight = &batch.vectors[GAP..][..len];
         let post_norm = &batch.vectors[2 * GAP + len..][..len];
+        let delta_bias = &batch.vectors[3 * GAP + 2 * len..][..len];
         let row = twin::normalize(
             &of(&batch.residual),
-            case.has_delta.then_some(&delta),
-            case.has_post_norm.then_some(post_norm),
-            weight,
+            case.has_delta.then_some(twin::Delta {
+                row: &delta,
+                bias: case.has_bias.then_some(delta_bias),
+                post_norm: case.has_post_norm.then_some(post_norm),
+                scale: case.scale,
+            }),
+            (!case.is_plain).then_some(weight),
             EPSILON,
         );
         if case.has_delta {
-            // Without a post norm the sum is one rounding; with one, the norm's 32 come first.
-            let roundings = if case.has_post_norm { 33.0 } else { 1.0 };
+            // Without a post norm the sum is one rounding, and a bias one more; with one, the norm's 32 come
+            // first.
+            // A device may round the product of an fma, which a scale of 1 leaves exact.
+            let extra = f64::from(u8::from(case.has_bias)) + f64::from(u8::from(case.scale != 1.0));
+            let roundings = if case.has_post_norm { 33.0 } else { 1.0 } + extra;
             let wanted = row.residual.iter().map(|sum| sum.near(roundings, 0.0));
             residual[n * len..][..len].iter_mut().zip(wanted).for_each(|(to, w)| *to = w);
         }
@@ -129,8 +154,22 @@ fn rows_of_every_size_are_normalised() {
     let lab = &lab();
     for (columns, keeps_values) in [(32, true), (576, false), (2144, true), (2144, false)] {
         for (has_delta, has_post_norm) in [(false, false), (true, false), (true, true)] {
-            check(lab, &Case { columns, keeps_values, has_delta, has_post_norm });
+            check(lab, &Case::new(columns, keeps_values, has_delta, has_post_norm));
         }
+    }
+}
+
+/// A residual scale, biases of the delta before its norm, and rows that are only quantised.
+#[test]
+fn deltas_are_biased_and_scaled_and_rows_may_stay_plain() {
+    let lab = &lab();
+    for columns in [576, 2144] {
+        let all = Case::new(columns, true, true, true);
+        check(lab, &Case { has_bias: true, has_post_norm: false, ..all });
+        check(lab, &Case { has_bias: true, scale: 0.22, ..all });
+        check(lab, &Case { scale: 0.22, has_post_norm: false, ..all });
+        check(lab, &Case { is_plain: true, ..all });
+        check(lab, &Case { is_plain: true, has_delta: false, has_post_norm: false, ..all });
     }
 }
 
@@ -138,7 +177,7 @@ fn rows_of_every_size_are_normalised() {
 #[test]
 fn a_broken_row_raises_the_flag_and_stays_alone() {
     let lab = &lab();
-    let case = Case { columns: 576, keeps_values: false, has_delta: true, has_post_norm: false };
+    let case = Case::new(576, false, true, false);
     let layout = SlabLayout::for_columns(case.columns);
     let good = batch(576, &mut Noise::new(9));
     let other = block_on(run(lab, &case, &good, &control(3, LIVE)));

@@ -22,6 +22,10 @@ pub struct Variant {
 pub const HAS_DELTA: u32 = 1;
 /// The delta is normalised before it is added.
 pub const POST_NORM: u32 = 2;
+/// The delta has a bias.
+pub const DELTA_BIAS: u32 = 4;
+/// The output is the residual as it is, not normalised.
+pub const PLAIN: u32 = 8;
 
 /// `Params` of the shader.
 #[repr(C)]
@@ -31,9 +35,11 @@ pub struct Params {
     pub len: u32,
     pub weight_offset: u32,
     pub post_norm_offset: u32,
+    pub delta_bias_offset: u32,
     pub flags: u32,
     pub epsilon: f32,
     pub inverse_len: f32,
+    pub delta_scale: f32,
 }
 
 /// Elements that one pass of a workgroup covers.

@@ -5,7 +5,7 @@ use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use fanlight_messages::plan::KvFormat;
 
 use crate::kernels::{
-    Binding, Kernel, accept, activate, adjust, attention, choose, embed, fold, gemm, heads, matrix,
+    Binding, Kernel, accept, activate, adjust, attention, choose, embed, fold, gemm, heads, logits, matrix,
     normalize, repack, sample, scan, weigh,
 };
 
@@ -48,6 +48,7 @@ fn declared(kernel: Kernel) -> Option<(Vec<Member>, usize)> {
 /// What surrounds the forward pass.
 fn of_steps() -> Vec<(Kernel, (Vec<Member>, usize))> {
     vec![
+        (Kernel::Logits, members!(logits::Params { len, scale, soft_cap })),
         (Kernel::Choose, members!(choose::Params { len, hash })),
         (Kernel::Adjust, members!(adjust::Params { len, hash, form })),
         (Kernel::Weigh, members!(weigh::Params { len, pass_index, stage, level })),
@@ -77,8 +78,16 @@ fn rust_records_lie_as_the_shaders_read_them() {
             .push((Kernel::Embed(embed::Variant { format, layout, packed_dot: true }), embed_record.clone()));
         wanted.push((Kernel::Repack(repack::Variant { tensor_type, layout }), repack_record.clone()));
     }
-    let record =
-        members!(normalize::Params { len, weight_offset, post_norm_offset, flags, epsilon, inverse_len });
+    let record = members!(normalize::Params {
+        len,
+        weight_offset,
+        post_norm_offset,
+        delta_bias_offset,
+        flags,
+        epsilon,
+        inverse_len,
+        delta_scale
+    });
     wanted.push((Kernel::Normalize(normalize::Variant { layout, keeps_values: true }), record));
     for kv_format in [KvFormat::F16, KvFormat::F32] {
         let record = members!(heads::Params {
@@ -119,8 +128,9 @@ fn rust_records_lie_as_the_shaders_read_them() {
     for flag in [true, false] {
         let record = members!(fold::Params { len, query_heads, head_len, window, chunk_count, first_node });
         wanted.push((Kernel::Fold(fold::Variant { layout, tree: flag, keeps_values: flag }), record));
-        let variant = activate::Variant { layout, gelu: flag, keeps_values: flag };
-        wanted.push((Kernel::Activate(variant), members!(activate::Params { len })));
+        let variant = activate::Variant { layout, gelu: flag, gated: flag, keeps_values: flag };
+        let record = members!(activate::Params { len, bias_offset, has_bias });
+        wanted.push((Kernel::Activate(variant), record));
     }
     wanted.extend(of_steps());
     for (kernel, wanted) in wanted {

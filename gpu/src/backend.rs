@@ -15,15 +15,28 @@ use fanlight_messages::program::Program;
 
 use crate::device::{AdapterPreference, Device, During};
 use crate::runner::Runner;
-use crate::selftest::{self, Scope, SelfTestPlan, Verdict};
+use crate::selftest::{self, Scope, SelfTestPlan, Verdict, Verdicts};
 
 /// An open GPU device; clones share it, and the one that replaces it.
 #[derive(Debug, Clone)]
-pub struct GpuBackend(Rc<RefCell<Device>>);
+pub struct GpuBackend(Rc<RefCell<Opened>>);
+
+/// A device, and what was found of pipelines for as long as it is open.
+#[derive(Debug)]
+struct Opened {
+    device: Device,
+    verdicts: Rc<Verdicts>,
+}
+
+impl From<Device> for Opened {
+    fn from(device: Device) -> Self {
+        Self { device, verdicts: Rc::default() }
+    }
+}
 
 impl From<Device> for GpuBackend {
     fn from(device: Device) -> Self {
-        Self(Rc::new(RefCell::new(device)))
+        Self(Rc::new(RefCell::new(device.into())))
     }
 }
 
@@ -38,7 +51,7 @@ impl GpuBackend {
 
     /// The device that is open now.
     pub fn device(&self) -> Device {
-        self.0.borrow().clone()
+        self.0.borrow().device.clone()
     }
 
     /// Compares pairs of pipelines that may compute the same token, all or a cover of them; calls
@@ -80,7 +93,7 @@ impl Backend for GpuBackend {
     type Model = Runner;
 
     fn facts(&self) -> AdapterFacts {
-        self.0.borrow().facts().clone()
+        self.0.borrow().device.facts().clone()
     }
 
     async fn reopen(&self) -> Result<(), DeviceError> {
@@ -88,7 +101,7 @@ impl Backend for GpuBackend {
         loop {
             match Device::open(preference).await {
                 Ok(device) => {
-                    self.0.replace(device);
+                    self.0.replace(device.into());
                     return Ok(());
                 }
                 failed if waited_ms >= REOPEN_MS_MAX => {
@@ -103,6 +116,7 @@ impl Backend for GpuBackend {
     }
 
     async fn create(&self, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<Runner, DeviceError> {
-        Runner::create(&self.device(), program, plan).await.during("creating buffers")
+        let verdicts = self.0.borrow().verdicts.clone();
+        Runner::create(&self.device(), verdicts, program, plan).await.during("creating buffers")
     }
 }

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::device::{Buffer, Device, GpuError};
-use crate::kernels::{Binding, Kernel};
-use crate::runner::pipelines::{Bound, Pipelines};
+use crate::kernels::Kernel;
+use crate::pipelines::Pipelines;
+use crate::shader::{Declared, Input, Planes, Slice};
 
 /// Runs single kernels.
 #[derive(Debug)]
@@ -20,6 +21,13 @@ pub struct Lab {
 /// A buffer of the lab; clones share it.
 #[derive(Debug, Clone)]
 pub struct LabBuffer(Rc<Lent>);
+
+impl LabBuffer {
+    /// All of it, as what a kernel binds.
+    pub fn slice<T>(&self) -> Slice<'_, T> {
+        Slice::whole(self.0.buffer.raw())
+    }
+}
 
 /// A buffer, counted while it exists.
 #[derive(Debug)]
@@ -103,43 +111,34 @@ impl Lab {
         self.room(bytes, bytes).await
     }
 
-    /// Dispatches a kernel over its bindings and waits for it. Bindings that the kernel does not declare are
-    /// ignored.
-    pub async fn run<P: bytemuck::Pod>(
-        &self,
-        kernel: Kernel,
-        bindings: &[(u32, &LabBuffer)],
-        params: P,
+    /// Dispatches a kernel over its bindings and waits for it.
+    pub async fn run<'a, V: Declared + Into<Kernel>>(
+        &'a self,
+        variant: V,
+        bindings: &V::Bindings<'a>,
+        params: V::Params,
         grid: [u32; 3],
     ) -> Result<(), GpuError> {
-        let index = self.start(kernel, bindings, params, grid).await?;
+        let index = self.start(variant, bindings, params, grid).await?;
         self.device.finished(index).await
     }
 
     /// The same without waiting for it.
-    pub(crate) async fn start<P: bytemuck::Pod>(
-        &self,
-        kernel: Kernel,
-        bindings: &[(u32, &LabBuffer)],
-        params: P,
+    pub(crate) async fn start<'a, V: Declared + Into<Kernel>>(
+        &'a self,
+        variant: V,
+        bindings: &V::Bindings<'a>,
+        params: V::Params,
         grid: [u32; 3],
     ) -> Result<wgpu::SubmissionIndex, GpuError> {
+        let kernel = variant.into();
         let (pipeline, interface) = (self.pipelines.get(kernel).await?, self.pipelines.interface(kernel)?);
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-        let bytes = (size_of::<P>() as u64).next_multiple_of(16).max(16);
+        let bytes = (size_of::<V::Params>() as u64).next_multiple_of(16);
         let record = self.device.create_buffer("lab params", bytes, usage).await?;
         self.device.queue().write_buffer(record.raw(), 0, bytemuck::bytes_of(&params));
-        let mut bound: Vec<Bound> =
-            bindings.iter().map(|(number, buffer)| Bound::whole(*number, buffer.0.buffer.raw())).collect();
-        bound.push(Bound::whole(8, record.raw()));
-        if let Some(missing) =
-            interface.bindings.iter().find(|d| !bound.iter().any(|b| b.number == d.number()))
-        {
-            let (Binding::Read(n) | Binding::Write(n) | Binding::Uniform(n)) = missing;
-            return Err(GpuError::MissingBuffer { owner: format!("binding {n} of {kernel:?}") });
-        }
         let scope = self.device.raw().push_error_scope(wgpu::ErrorFilter::Validation);
-        let group = interface.bind(&self.device, &bound);
+        let group = interface.bind(&self.device, bindings, Slice::<V::Params>::whole(record.raw()))?;
         let mut encoder =
             self.device.raw().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("lab") });
         {
@@ -159,6 +158,46 @@ impl Lab {
     pub async fn read(&self, buffer: &LabBuffer, len: usize) -> Result<Vec<u32>, GpuError> {
         self.afford(4 * len as u64)?;
         self.device.read_buffer(buffer.0.buffer.raw(), 4 * len as u64).await
+    }
+}
+
+/// Planes of weights in the lab.
+#[derive(Debug)]
+pub(crate) struct LabPlanes {
+    pub(crate) codes: LabBuffer,
+    pub(crate) high: Option<LabBuffer>,
+    pub(crate) scales: Option<LabBuffer>,
+    pub(crate) supers: Option<LabBuffer>,
+}
+
+impl LabPlanes {
+    /// As kernels bind them.
+    pub(crate) fn bindings(&self) -> Planes<'_> {
+        Planes {
+            codes: self.codes.slice(),
+            high: self.high.as_ref().map(LabBuffer::slice),
+            scales: self.scales.as_ref().map(LabBuffer::slice),
+            supers: self.supers.as_ref().map(LabBuffer::slice),
+        }
+    }
+}
+
+/// Rows of activations in the lab.
+#[derive(Debug)]
+pub(crate) enum LabInput {
+    /// Codes and scales.
+    Codes(LabBuffer, LabBuffer),
+    /// f32 elements.
+    Elements(LabBuffer),
+}
+
+impl LabInput {
+    /// As kernels bind them.
+    pub(crate) fn bindings(&self) -> Input<'_> {
+        match self {
+            Self::Codes(codes, meta) => Input::Codes(codes.slice(), meta.slice()),
+            Self::Elements(elements) => Input::Elements(elements.slice()),
+        }
     }
 }
 

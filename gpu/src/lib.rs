@@ -4,8 +4,10 @@ mod backend;
 pub mod device;
 pub mod kernels;
 pub mod lab;
+mod pipelines;
 pub mod runner;
 pub mod selftest;
+pub mod shader;
 
 pub use backend::GpuBackend;
 pub use device::{AdapterFacts, AdapterPreference, Device, GpuError};

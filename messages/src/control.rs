@@ -49,27 +49,23 @@ pub const TOKENS_PER_STEP_MAX: u32 = 9;
 
 /// Why a generation ended, as the accept kernel writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub enum EndReason {
     /// An end-of-generation token was chosen.
-    EndToken,
+    EndToken = 1,
     /// The token limit was reached.
-    TokenLimit,
+    TokenLimit = 2,
     /// The context is full.
-    ContextFull,
+    ContextFull = 3,
     /// An activation was NaN or infinite.
-    Poisoned,
+    Poisoned = 4,
 }
 
 impl EndReason {
     /// From the control word; `None` while running.
     pub fn from_word(word: u32) -> Option<Self> {
-        match word {
-            1 => Some(Self::EndToken),
-            2 => Some(Self::TokenLimit),
-            3 => Some(Self::ContextFull),
-            4 => Some(Self::Poisoned),
-            _ => None,
-        }
+        let all = [Self::EndToken, Self::TokenLimit, Self::ContextFull, Self::Poisoned];
+        all.into_iter().find(|reason| *reason as u32 == word)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod plan;
 pub mod program;
 pub mod protocol;
+pub mod records;
 pub mod sampling;
 pub mod tensor_type;
 pub mod wire;

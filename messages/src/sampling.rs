@@ -37,6 +37,38 @@ pub const COUNT_PENALTY_MAX: f64 = 2.0;
 /// Tokens that the repetition penalty looks back on when nothing else is said.
 pub const REPEAT_WINDOW_DEFAULT: u32 = 64;
 
+/// What the sampling buffer begins with, as kernels read it; biases follow.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct SamplingBlock {
+    /// Low word first.
+    pub seed: [u32; 2],
+    /// 1 / temperature.
+    pub rate: f32,
+    /// The same to the base of two.
+    pub scale: f32,
+    /// log2 of the least probability, relative to the largest.
+    pub min_exponent: f32,
+    /// The sum of probabilities that stays, 0.32.
+    pub top_p: u32,
+    /// Candidates that stay.
+    pub top_k: u32,
+    /// Repetition penalty.
+    pub repeat_penalty: f32,
+    /// Tokens it looks back on; 0 for none.
+    pub repeat_window: u32,
+    /// Times a token's occurrences in the reply.
+    pub frequency_penalty: f32,
+    /// For each token that occurs there.
+    pub presence_penalty: f32,
+    /// Position of the reply's first token.
+    pub generated_from: u32,
+    /// How many biases follow.
+    pub biases: u32,
+}
+
+/// Words of the block.
+const SAMPLING_WORDS: usize = size_of::<SamplingBlock>() / 4;
 /// Word offset of the ids of the biases.
 pub const BIAS_WORD: u32 = 16;
 /// Bytes of the sampling buffer.
@@ -228,21 +260,22 @@ impl Sampling {
         let repeat_window = if self.repeats() { options.repeat_window } else { 0 };
         let bits = |value: f64| (value as f32).to_bits();
         let mut words = vec![0; (SAMPLING_BYTES / 4) as usize];
-        words[..13].copy_from_slice(&[
-            options.seed as u32,
-            (options.seed >> 32) as u32,
-            bits(rate),
-            bits(rate * std::f64::consts::LOG2_E),
-            bits(min_exponent),
-            self.top_p().unwrap_or(u32::MAX),
-            options.top_k,
-            bits(options.repeat_penalty),
+        let block = SamplingBlock {
+            seed: [options.seed as u32, (options.seed >> 32) as u32],
+            rate: rate as f32,
+            scale: (rate * std::f64::consts::LOG2_E) as f32,
+            min_exponent: min_exponent as f32,
+            top_p: self.top_p().unwrap_or(u32::MAX),
+            top_k: options.top_k,
+            repeat_penalty: options.repeat_penalty as f32,
             repeat_window,
-            bits(options.frequency_penalty),
-            bits(options.presence_penalty),
+            frequency_penalty: options.frequency_penalty as f32,
+            presence_penalty: options.presence_penalty as f32,
             generated_from,
-            options.logit_bias.len() as u32,
-        ]);
+            biases: options.logit_bias.len() as u32,
+        };
+        let block: [u32; SAMPLING_WORDS] = bytemuck::cast(block);
+        words[..SAMPLING_WORDS].copy_from_slice(&block);
         let (ids, values) = words[BIAS_WORD as usize..].split_at_mut(LOGIT_BIASES_MAX);
         for ((id, bias), (to_id, to_value)) in options.logit_bias.iter().zip(ids.iter_mut().zip(values)) {
             (*to_id, *to_value) = (*id, bits(*bias));

@@ -1,18 +1,19 @@
 //! What a model takes on the device beside its weights, and the plan of both together.
 
 use fanlight_messages::control::CONTROL_BYTES;
-use fanlight_messages::draft::{ANCESTOR_BYTES, DRAFT_BYTES, MATCHES_BYTES, MEMORY_TOKENS, WIDTHS};
+use fanlight_messages::draft::{ANCESTOR_BYTES, DRAFT_BYTES, MATCHES_BYTES, MEMORY_TOKENS};
 use fanlight_messages::layout::SlabLayout;
 use fanlight_messages::limits::{
     CHECK_BYTES, CHECK_TOKENS, CHOICE_RECORD_BYTES, CHOICE_SLICES, CONTEXT_LEN_MAX, FAULT_BYTES, HEADS_MAX,
-    LANDING_BYTES, PARAM_RECORD_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, UPLOAD_BYTES_MAX,
+    LANDING_BYTES, PARTIAL_BYTES_TARGET, READBACK_SLOTS, UPLOAD_BYTES_MAX,
 };
 use fanlight_messages::plan::{
     ActivationPlane, BATCH_TOKENS_MAX, BINDING_BYTES_MAX, BUCKET_MAX, BufferOwner, BufferPlan, CHUNK_LEN,
     GpuPlan, PageRange, PlanRequest, StreamPlan, TREE_ROWS,
 };
-use fanlight_messages::program::{ActivationId, MatrixId, MatrixSpec, Op, Program, RopeId, ValueId};
-use fanlight_messages::sampling::{SAMPLING_BYTES, SELECTION_PASSES_MAX, SELECTION_ROW_WORDS};
+use fanlight_messages::program::{ActivationId, MatrixSpec, Op, Program, RopeId, ValueId};
+use fanlight_messages::records::{Cuts, record_bytes};
+use fanlight_messages::sampling::{SAMPLING_BYTES, SELECTION_ROW_WORDS};
 
 use crate::PlanError;
 use crate::pages::repacked_bytes;
@@ -21,10 +22,6 @@ use crate::pages::repacked_bytes;
 const FLOAT_BYTES: u64 = 4;
 /// Constant vectors start at multiples of this many elements: 16 bytes, so that kernels may read vec4s.
 const VECTOR_ALIGNMENT: u32 = 4;
-/// Records besides those of the ops: the choice kernel's and the repack kernel's, three forms each of the
-/// kernels that adjust, sample and accept, the passes of a selection, and the drafting kernels' widths.
-const FIXED_RECORDS: u64 = 2 + 3 * 3 + SELECTION_PASSES_MAX as u64 + WIDTHS.len() as u64;
-
 /// Everything of a plan but the weights.
 pub(crate) struct Frame {
     pub request: PlanRequest,
@@ -89,7 +86,8 @@ impl Frame {
         let staging_bytes = upload_bytes.max(check_bytes(program));
         buffers.push(BufferPlan { owner: BufferOwner::Landing, bytes: landing_bytes });
         buffers.push(BufferPlan { owner: BufferOwner::Staging, bytes: staging_bytes });
-        let bytes = params_bytes(program, &pages, &kv_group_heads, partial_rows);
+        let cuts = Cuts { pages: &pages, kv_group_heads: &kv_group_heads, partial_rows };
+        let bytes = record_bytes(program, cuts);
         buffers.push(BufferPlan { owner: BufferOwner::Params, bytes });
         let is_bound = |buffer: &&BufferPlan| buffer.owner != BufferOwner::Staging;
         let limit = request.binding_bytes_max;
@@ -318,37 +316,6 @@ fn plan_partials(
         return Err(too_large("attention partials of a batch".into(), batch_bytes, limit));
     }
     Ok((rows, (u64::from(rows) * row_bytes).max(batch_bytes)))
-}
-
-/// One record per dispatch of a pass. Attention has one per tile of tree nodes, one for plain steps and one
-/// for prompts, per head group and for the fold.
-fn params_bytes(program: &Program, pages: &[PageRange], kv_group_heads: &[u32], partial_rows: u32) -> u64 {
-    let attention_records = u64::from(BUCKET_MAX / partial_rows) + 2;
-    let mut page_counts = vec![0u64; program.matrices.len()];
-    for page in pages {
-        page_counts[page.matrix.index()] += 1;
-    }
-    let pages_of = |matrix: MatrixId| page_counts.get(matrix.index()).copied().unwrap_or(0);
-    let groups_of = |layer: u32| {
-        let shape = program.layers.get(layer as usize);
-        let heads = kv_group_heads.get(layer as usize);
-        shape.zip(heads).map_or(1, |(shape, heads)| u64::from(shape.kv_heads / heads))
-    };
-    let parts: u64 = program
-        .body
-        .iter()
-        // The head has one record for the last row and one for all rows.
-        .chain([&program.head, &program.head])
-        .map(|op| match op {
-            // Gathered rows are one page.
-            Op::Embed { table, .. } => pages_of(*table).max(1),
-            Op::Multiply { matrix, .. } => pages_of(*matrix),
-            Op::Heads { layer, .. } => groups_of(*layer),
-            Op::Attend { layer, .. } => (groups_of(*layer) + 1) * attention_records,
-            Op::Normalize { .. } | Op::Activate { .. } => 1,
-        })
-        .sum();
-    (parts + FIXED_RECORDS) * PARAM_RECORD_BYTES
 }
 
 /// What drafts are made from and what they are.

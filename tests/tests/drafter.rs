@@ -3,7 +3,7 @@
 
 use fanlight_drafter::{DraftTree, History, Reliabilities, Visit, draft, find_matches};
 use fanlight_gpu::device::{AdapterPreference, Device};
-use fanlight_gpu::kernels::{Kernel, scan};
+use fanlight_gpu::kernels::{self, scan};
 use fanlight_gpu::lab::{Lab, LabBuffer, Noise};
 use fanlight_messages::control::CONTROL_BYTES;
 use fanlight_messages::draft::*;
@@ -63,22 +63,26 @@ impl Bench {
         // More workgroups than there are positions, as the host's bound may ask for.
         let mut groups = scan::groups(history.first(), committed);
         groups[0] = (groups[0] + 1).min(SCAN_GROUPS_MAX);
-        let bindings = [(0, &history_words), (1, &b.matches), (7, &control)];
-        lab.run(Kernel::Scan, &bindings, record, groups).await.expect("a run");
+        let bindings = scan::Bindings {
+            history: history_words.slice(),
+            matches: b.matches.slice(),
+            control: control.slice(),
+        };
+        lab.run(scan::Variant, &bindings, record, groups).await.expect("a run");
         let root = history.token(history.root().expect("a root"));
         // The root's token is where the accept kernel left it.
         let mut tokens = lab.read(&b.tokens, NODES_MAX as usize).await.expect("a readback");
         tokens[0] = root;
         let tokens = lab.words(&tokens).await.expect("a buffer");
-        let bindings = [
-            (0, &b.matches),
-            (1, &tokens),
-            (2, &b.draft),
-            (3, &history_words),
-            (4, &b.ancestors),
-            (7, &control),
-        ];
-        lab.run(Kernel::Draft, &bindings, record, [1, 1, 1]).await.expect("a run");
+        let bindings = kernels::draft::Bindings {
+            matches: b.matches.slice(),
+            tokens: tokens.slice(),
+            draft: b.draft.slice(),
+            history: history_words.slice(),
+            ancestors: b.ancestors.slice(),
+            control: control.slice(),
+        };
+        lab.run(kernels::draft::Variant, &bindings, record, [1, 1, 1]).await.expect("a run");
         Drafted {
             tokens: lab.read(&tokens, NODES_MAX as usize).await.expect("a readback"),
             draft: lab.read(&b.draft, (DRAFT_BYTES / 4) as usize).await.expect("a readback"),

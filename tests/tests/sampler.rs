@@ -3,7 +3,7 @@
 
 use fanlight_gpu::device::{AdapterPreference, Device};
 use fanlight_gpu::kernels::accept::Form;
-use fanlight_gpu::kernels::{Kernel, choose, sample, weigh};
+use fanlight_gpu::kernels::{choose, sample, weigh};
 use fanlight_gpu::lab::{Lab, Noise};
 use fanlight_messages::control::CONTROL_BYTES;
 use fanlight_messages::draft::ANCESTOR_STRIDE;
@@ -45,12 +45,25 @@ fn draws(logits: &[f32], options: &SamplingOptions, dispatches: u32) -> Vec<u32>
             let mut control = vec![0; (CONTROL_BYTES / 4) as usize];
             control[..3].copy_from_slice(&[dispatch * ROWS, ROWS, 32_768]);
             let control = lab.words(&control).await.unwrap();
-            let bound =
-                [(0, &logits), (1, &partials), (4, &ancestors), (5, &selection), (6, &words), (7, &control)];
+            let weighed = weigh::Bindings {
+                logits: logits.slice(),
+                partials: partials.slice(),
+                selection: selection.slice(),
+                sampling: words.slice(),
+                control: control.slice(),
+            };
+            let drawn_from = sample::Bindings {
+                logits: logits.slice(),
+                partials: partials.slice(),
+                selection: selection.slice(),
+                ancestors: ancestors.slice(),
+                sampling: words.slice(),
+                control: control.slice(),
+            };
             for pass in &passes {
-                lab.run(Kernel::Weigh, &bound, *pass, weigh::grid(len, ROWS)).await.unwrap();
+                lab.run(weigh::Variant, &weighed, *pass, weigh::grid(len, ROWS)).await.unwrap();
             }
-            lab.run(Kernel::Sample, &bound, record, weigh::grid(len, ROWS)).await.unwrap();
+            lab.run(sample::Variant, &drawn_from, record, weigh::grid(len, ROWS)).await.unwrap();
             let slices = lab.read(&partials, (ROWS * choose::SLICES * 4) as usize).await.unwrap();
             drawn.extend(slices.chunks_exact(choose::SLICES as usize * 4).map(best));
         }

@@ -1,6 +1,7 @@
 //! What can go wrong between us and the GPU.
 
 use fanlight_messages::error::DeviceError;
+use fanlight_messages::plan::BufferOwner;
 
 /// Failures of the device or of what we ask of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,10 +57,19 @@ pub enum GpuError {
         reason: String,
     },
     /// The plan and the program do not belong together.
-    #[error("the plan has no buffer for {owner}")]
+    #[error("the plan has no buffer for {owner:?}")]
     MissingBuffer {
         /// What is missing.
-        owner: String,
+        owner: BufferOwner,
+    },
+    /// What only a mistake in the engine can bring about.
+    #[error("the engine contradicts itself: {0}; please report it")]
+    Bug(&'static str),
+    /// A request that needs all weights at once, of a model that streams them.
+    #[error("{wanted} needs all weights on the device, and this model streams them: choose a larger budget")]
+    Streams {
+        /// What was asked for.
+        wanted: &'static str,
     },
     /// An upload does not fit its matrix or the landing buffer.
     #[error("upload to {matrix}: {wanted}")]

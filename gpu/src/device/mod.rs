@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::channel::oneshot;
 
-use crate::kernels::Shader;
-use crate::selftest::Verdicts;
+use crate::shader::Shader;
 
 pub use driver::Driver;
 pub(crate) use error::During;
@@ -51,8 +50,6 @@ pub struct Device {
     held_bytes: Rc<Cell<u64>>,
     loss: Arc<Mutex<Option<String>>>,
     uncaptured: Arc<Mutex<Option<String>>>,
-    /// What was found of pipelines that loaded models use, for as long as the device is open.
-    verdicts: Rc<Verdicts>,
 }
 
 impl Device {
@@ -99,7 +96,6 @@ impl Device {
             held_bytes: Rc::default(),
             loss: Arc::default(),
             uncaptured: Arc::default(),
-            verdicts: Rc::default(),
         };
         device.listen();
         Ok(device)
@@ -178,11 +174,6 @@ impl Device {
         }
         self.held_bytes.set(self.held_bytes.get() + bytes);
         Ok(Buffer { raw, bytes, held_bytes: self.held_bytes.clone() })
-    }
-
-    /// What was found of pipelines so far.
-    pub(crate) fn verdicts(&self) -> &Verdicts {
-        &self.verdicts
     }
 
     pub(crate) fn raw(&self) -> &wgpu::Device {

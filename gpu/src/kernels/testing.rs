@@ -4,14 +4,16 @@ pub(super) mod cache;
 pub(super) mod file;
 pub(super) mod product;
 pub(super) mod quantised;
-mod records;
+mod shaders;
 
 use std::fmt::Write as _;
 
 use fanlight_messages::control::{CONTROL_BYTES, END_IDS_MAX, END_IDS_WORD};
 
 use crate::device::{AdapterPreference, Device};
+use crate::kernels::Kernel;
 use crate::lab::Lab;
+use crate::shader::{Declared, Member, Record};
 
 pub(super) use futures::executor::block_on;
 
@@ -19,6 +21,15 @@ pub(super) use futures::executor::block_on;
 pub(super) const ROUNDING: f64 = 1.0 / 16_777_216.0;
 /// What output buffers hold before a kernel runs: a NaN, so that an element left out can pass no bound.
 pub(super) const SENTINEL: u32 = 0x7FC0_DEAD;
+
+/// Members of a record, and its size.
+pub(super) type Layout = (&'static [Member], usize);
+
+/// The tested variants of a kernel and their record.
+pub(super) fn declared<V: Declared + Into<Kernel>>() -> impl Iterator<Item = (Kernel, Layout)> {
+    let layout = (V::Params::MEMBERS, size_of::<V::Params>());
+    V::all().into_iter().map(move |variant| (variant.into(), layout))
+}
 
 /// A lab on the machine's adapter, one per test. A machine without an adapter fails the test: nothing may be
 /// skipped.

@@ -2,6 +2,7 @@
 //! quarantined.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use fanlight_messages::device::{Purpose, Quarantined};
 use fanlight_messages::draft::Width;
@@ -11,17 +12,24 @@ use super::Runner;
 use super::lower::PROMPT_BUCKET;
 use crate::device::GpuError;
 use crate::lab::Lab;
-use crate::selftest::{Checked, SelfTestPlan, differing};
+use crate::selftest::{Checked, SelfTestPlan, Verdicts, differing};
 
 /// What has been compared, and what came of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Checks {
+    /// What was found on this device before.
+    verdicts: Rc<Verdicts>,
     prompts: Option<Quarantined>,
     /// By nodes.
     trees: HashMap<u32, Option<Quarantined>>,
 }
 
 impl Checks {
+    /// Nothing is compared yet.
+    pub(super) fn new(verdicts: Rc<Verdicts>) -> Self {
+        Self { verdicts, prompts: None, trees: HashMap::new() }
+    }
+
     /// Whether prompt batches must not be used.
     pub(super) fn forbid_prompts(&self) -> bool {
         self.prompts.is_some()
@@ -61,9 +69,7 @@ impl Runner {
     pub(super) fn check_resident(&self) -> Result<(), GpuError> {
         match self.plan.stream {
             None => Ok(()),
-            Some(_) => {
-                Err(GpuError::MissingBuffer { owner: "weights that stay: they come pass by pass".into() })
-            }
+            Some(_) => Err(GpuError::Streams { wanted: "a submission of whole steps" }),
         }
     }
 
@@ -95,7 +101,7 @@ impl Runner {
         let packed_dot = self.device.facts().has_packed_dot;
         let SelfTestPlan { matrices, attention, .. } = plan;
         let key = (checked, matrices, attention);
-        let verdicts = self.device.verdicts();
+        let verdicts = self.checks.verdicts.clone();
         let found = match verdicts.get(&key) {
             Some(known) => known,
             None => {

@@ -8,44 +8,42 @@ use fanlight_messages::sampling::{SELECTION_PASSES_MAX, Sampling};
 use super::buffers::Buffers;
 use super::encode::Recorder;
 use super::lower::Lowering;
-use super::pipelines::Bound;
+use super::params::Recorded;
 use crate::device::{Device, GpuError};
-use crate::kernels::accept::Form;
 use crate::kernels::{Kernel, adjust, choose, sample, weigh};
+use crate::shader::{Declared, Form};
 
-/// A kernel whose parameters a request writes: where they lie, and what is bound with each.
+/// A kernel whose parameters a request writes: its records, and what is bound with each.
 #[derive(Debug)]
-struct PerRequest {
-    kernel: Kernel,
-    records: Vec<u64>,
+struct PerRequest<V: Declared> {
+    variant: V,
+    records: Vec<Recorded<V::Params>>,
     groups: Vec<wgpu::BindGroup>,
 }
 
-impl PerRequest {
-    fn bind<'a, T: bytemuck::Pod>(
-        lowering: &mut Lowering<'a>,
-        kernel: Kernel,
-        records: impl IntoIterator<Item = T>,
-        bound: &[Bound<'a>],
+impl<V: Declared + Into<Kernel>> PerRequest<V> {
+    fn bind(
+        lowering: &mut Lowering<'_>,
+        variant: V,
+        count: u32,
+        bindings: &V::Bindings<'_>,
     ) -> Result<Self, GpuError> {
-        let mut per_request = Self { kernel, records: Vec::new(), groups: Vec::new() };
-        for record in records {
-            let at = lowering.record(&record)?;
-            per_request.records.push(at);
-            per_request.groups.push(lowering.bind_at(kernel, at, bound.to_vec(), None)?.group);
+        let mut per_request = Self { variant, records: Vec::new(), groups: Vec::new() };
+        for _ in 0..count {
+            let record = lowering.params.reserve()?;
+            per_request.records.push(record);
+            per_request.groups.push(lowering.bind_at(variant, record, bindings)?.group);
         }
         Ok(per_request)
     }
 
     fn dispatch(&self, recorder: &mut Recorder, at: usize, grid: [u32; 3]) -> Result<(), GpuError> {
-        recorder.dispatch(self.kernel, &self.groups[at], grid)
+        recorder.dispatch(self.variant.into(), &self.groups[at], grid)
     }
 
     /// Writes the parameters of its bind groups in order.
-    fn write<T: bytemuck::Pod>(&self, queue: &wgpu::Queue, params: &wgpu::Buffer, records: &[T]) {
-        for (at, record) in self.records.iter().zip(records) {
-            queue.write_buffer(params, *at, bytemuck::bytes_of(record));
-        }
+    fn write(&self, device: &Device, buffers: &Buffers, records: &[V::Params]) -> Result<(), GpuError> {
+        self.records.iter().zip(records).try_for_each(|(at, record)| at.write(device, buffers, record))
     }
 }
 
@@ -53,13 +51,13 @@ impl PerRequest {
 #[derive(Debug)]
 pub(super) struct Choice {
     /// One record.
-    largest: PerRequest,
+    largest: PerRequest<choose::Variant>,
     /// By form.
-    adjust: PerRequest,
+    adjust: PerRequest<adjust::Variant>,
     /// By pass.
-    weigh: PerRequest,
+    weigh: PerRequest<weigh::Variant>,
     /// By form.
-    sample: PerRequest,
+    sample: PerRequest<sample::Variant>,
     /// What the request needs.
     plan: Plan,
 }
@@ -80,27 +78,56 @@ impl Choice {
         // Whether top-k cuts depends on the vocabulary; one pipeline more does no harm.
         let cuts = sampling.top_p().is_some() || sampling.top_k(u32::MAX).is_some();
         let wanted = [
-            (sampling.adjusts(), Kernel::Adjust),
-            (cuts, Kernel::Weigh),
-            (sampling.is_drawn(), Kernel::Sample),
+            (sampling.adjusts(), adjust::Variant.into()),
+            (cuts, weigh::Variant.into()),
+            (sampling.is_drawn(), sample::Variant.into()),
         ];
         wanted.into_iter().filter_map(|(is_wanted, kernel)| is_wanted.then_some(kernel)).collect()
     }
 
-    /// Binds all of them.
+    /// Binds all of them; a request writes their records.
     pub(super) fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
-        let (len, bound) = (lowering.program.vocabulary_len, bound(lowering.buffers, logits)?);
-        let largest = [choose::Params { len, hash: 0 }];
-        let forms = Form::ALL.map(|form| form as u32);
-        let adjust = forms.map(|form| adjust::Params { len, hash: 0, form });
-        let weigh =
-            (0..SELECTION_PASSES_MAX).map(|pass_index| weigh::Params { len, pass_index, stage: 0, level: 0 });
-        let sample = forms.map(|form| sample::Params { len, form, passes: 0, stage: 0 });
+        let (buffers, len) = (lowering.buffers, lowering.program.vocabulary_len);
+        let (logits, forms) = (buffers.of(logits)?, Form::ALL.len() as u32);
+        let largest = choose::Bindings {
+            logits,
+            partials: buffers.of(())?,
+            control: buffers.of(())?,
+            faults: buffers.of(())?,
+        };
+        let adjust = adjust::Bindings {
+            logits,
+            partials: buffers.of(())?,
+            tokens: buffers.of(())?,
+            history: buffers.of(())?,
+            ancestors: buffers.of(())?,
+            sampling: buffers.of(())?,
+            control: buffers.of(())?,
+            faults: buffers.of(())?,
+        };
+        let weigh = weigh::Bindings {
+            logits,
+            partials: buffers.of(())?,
+            selection: buffers.of(())?,
+            sampling: buffers.of(())?,
+            control: buffers.of(())?,
+        };
+        let sample = sample::Bindings {
+            logits,
+            partials: buffers.of(())?,
+            selection: buffers.of(())?,
+            ancestors: buffers.of(())?,
+            sampling: buffers.of(())?,
+            control: buffers.of(())?,
+        };
+        let largest = PerRequest::bind(lowering, choose::Variant, 1, &largest)?;
+        // It is measured without a request as well.
+        largest.write(lowering.device, buffers, &[choose::Params { len, hash: 0 }])?;
         Ok(Self {
-            largest: PerRequest::bind(lowering, Kernel::Choose, largest, &bound)?,
-            adjust: PerRequest::bind(lowering, Kernel::Adjust, adjust, &bound)?,
-            weigh: PerRequest::bind(lowering, Kernel::Weigh, weigh, &bound)?,
-            sample: PerRequest::bind(lowering, Kernel::Sample, sample, &bound)?,
+            largest,
+            adjust: PerRequest::bind(lowering, adjust::Variant, forms, &adjust)?,
+            weigh: PerRequest::bind(lowering, weigh::Variant, SELECTION_PASSES_MAX, &weigh)?,
+            sample: PerRequest::bind(lowering, sample::Variant, forms, &sample)?,
             plan: Plan { len, ..Plan::default() },
         })
     }
@@ -135,39 +162,18 @@ impl Choice {
         let plan =
             Plan { adjusts: sampling.adjusts(), passes: passes.len(), draws: sampling.is_drawn(), len };
         self.plan = plan;
-        let (queue, params) = (device.queue(), buffers.get(BufferOwner::Params)?);
         let hash = u32::from(setup.hash_logits);
-        self.largest.write(queue, params, &[choose::Params { len, hash }]);
+        self.largest.write(device, buffers, &[choose::Params { len, hash }])?;
         if !plan.adjusts && !plan.draws {
             return Ok(());
         }
         let words = sampling.words(setup.generated_from);
-        queue.write_buffer(buffers.get(BufferOwner::Sampling)?, 0, bytemuck::cast_slice(&words));
+        let target = buffers.get(BufferOwner::Sampling)?;
+        device.queue().write_buffer(target, 0, bytemuck::cast_slice(&words));
         let forms = Form::ALL.map(|form| form as u32);
-        self.adjust.write(queue, params, &forms.map(|form| adjust::Params { len, hash, form }));
-        self.weigh.write(queue, params, &passes);
-        let (stage, count) = (passes.last().map_or(0, |pass| pass.stage), passes.len() as u32);
-        self.sample.write(
-            queue,
-            params,
-            &forms.map(|form| sample::Params { len, form, passes: count, stage }),
-        );
-        Ok(())
+        self.adjust.write(device, buffers, &forms.map(|form| adjust::Params { len, hash, form }))?;
+        self.weigh.write(device, buffers, &passes)?;
+        let (stage, passes) = (passes.last().map_or(0, |pass| pass.stage), passes.len() as u32);
+        self.sample.write(device, buffers, &forms.map(|form| sample::Params { len, form, passes, stage }))
     }
-}
-
-/// What the kernels read and write beside the control block and their parameters.
-fn bound(buffers: &Buffers, logits: ValueId) -> Result<Vec<Bound<'_>>, GpuError> {
-    let owners = [
-        BufferOwner::Value(logits),
-        BufferOwner::ChoicePartials,
-        BufferOwner::Tokens,
-        BufferOwner::History,
-        BufferOwner::Ancestors,
-        BufferOwner::Selection,
-        BufferOwner::Sampling,
-        BufferOwner::Faults,
-    ];
-    let numbers = (0..=6).chain([9]);
-    numbers.zip(owners).map(|(number, owner)| Ok(Bound::whole(number, buffers.get(owner)?))).collect()
 }

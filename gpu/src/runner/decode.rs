@@ -1,5 +1,8 @@
 //! Windows of decode steps, plain and speculative, and the copies that tree steps leave to their successors.
 
+use std::mem::offset_of;
+
+use fanlight_messages::control::ControlBlock;
 use fanlight_messages::device::PassWork;
 use fanlight_messages::draft::{DEPTH_MAX, Width};
 use fanlight_messages::plan::BufferOwner;
@@ -9,10 +12,10 @@ use super::lower::{Lowered, Product};
 use super::step::Search;
 use super::{PendingReport, Runner};
 use crate::device::GpuError;
-use crate::kernels::accept;
+use crate::shader::Form;
 
 /// Byte offset of the end word in the control buffer.
-const END_OFFSET: u64 = 4 * 3;
+const END_OFFSET: u64 = offset_of!(ControlBlock, end) as u64;
 
 impl Runner {
     /// Submits a window of decode steps; resolves when its control block and tokens have been read back.
@@ -53,7 +56,7 @@ impl Runner {
         let batch = self.batch(1, Product::Lane(1), Rows::Plain, committed + 1);
         self.forward(recorder, batch)?;
         recorder.multiply(&self.head, batch.product, batch)?;
-        self.step.commit(recorder, accept::Form::Plain, 1)
+        self.step.commit(recorder, Form::Plain, 1)
     }
 
     /// A step whose root is at most at position `committed`.
@@ -64,7 +67,7 @@ impl Runner {
         let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, deepest);
         self.forward(recorder, batch)?;
         recorder.multiply(&self.head_all, batch.product, batch)?;
-        self.step.commit(recorder, accept::Form::Tree, nodes)
+        self.step.commit(recorder, Form::Tree, nodes)
     }
 
     /// Copies rows that the last step accepted to the cache, if there may be any: before anything but another

@@ -1,20 +1,19 @@
 //! Program ops → bind groups and the kernels that serve each batch shape. All of it happens once, at load;
 //! nothing is compiled for it.
 
-use fanlight_messages::layout::{PagePlanes, PlaneRange, ResidentFormat, SlabLayout};
-use fanlight_messages::plan::{
-    ActivationPlane, BUCKET_MAX, BufferOwner, CHUNK_LEN, GpuPlan, PageRange, TREE_ROWS,
-};
+use fanlight_messages::layout::{ResidentFormat, SlabLayout};
+use fanlight_messages::plan::{BUCKET_MAX, BufferOwner, CHUNK_LEN, GpuPlan, PageRange, TREE_ROWS};
 use fanlight_messages::program::{
-    ActivationId, MatrixId, MatrixSpec, NormSpan, Op, Program, RopePairing, ValueId, VectorId,
+    ActivationId, MatrixId, NormSpan, Op, Program, RopePairing, ValueId, VectorId,
 };
 
-use super::buffers::Buffers;
-use super::params::{self, ParamWriter};
-use super::pipelines::{Bound, Pipelines};
+use super::buffers::{Buffers, HeadGroup, PagePlace};
+use super::params::{ParamWriter, Recorded};
 use crate::device::{Device, GpuError};
 use crate::kernels::attention::Form;
-use crate::kernels::{Kernel, activate, attention, embed, fold, gemm, heads, matrix, normalize};
+use crate::kernels::{Kernel, activate, attention, embed, fold, gemm, heads, matrix, normalize, product};
+use crate::pipelines::Pipelines;
+use crate::shader::{Declared, Input, Quantised, Record, Slice, Vectors};
 
 /// A dispatch whose grid follows the batch.
 #[derive(Debug)]
@@ -92,24 +91,26 @@ impl<'a> Lowering<'a> {
             Op::Embed { table, scale, output } => self.embed(*table, *scale, *output),
             Op::Normalize { .. } => self.normalize(op),
             Op::Multiply { matrix, input, output, output_offset } => {
-                self.multiply(*matrix, *input, *output, *output_offset, false)
+                let pages = self.multiply(*matrix, *input, *output, *output_offset, false)?;
+                Ok(Lowered::Multiply(pages))
             }
             Op::Heads { .. } => self.heads(op),
             Op::Attend { .. } => self.attend(op),
             Op::Activate { input, bias, gated, function, output } => {
                 let layout = self.activation_layout(*output);
                 let variant = activate::Variant::new(layout, *function, *gated, self.keeps_values(*output));
-                let record = activate::Params {
+                let params = activate::Params {
                     len: layout.blocks * 32,
                     bias_offset: bias.map_or(0, |v| self.vector_offset(v)),
                     has_bias: u32::from(bias.is_some()),
                 };
-                let bound = vec![
-                    Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?),
-                    Bound::whole(1, self.buffers.get(BufferOwner::Vectors)?),
-                ];
-                let bind = self.bind(Kernel::Activate(variant), record, bound, Some(*output))?;
-                Ok(Lowered::Activate(variant, bind))
+                let bindings = activate::Bindings {
+                    rows: self.buffers.of(*input)?,
+                    vectors: self.buffers.of(())?,
+                    output: self.quantised(*output)?,
+                    control: self.buffers.of(())?,
+                };
+                Ok(Lowered::Activate(variant, self.bind(variant, &params, &bindings)?))
             }
         }
     }
@@ -117,54 +118,49 @@ impl<'a> Lowering<'a> {
     /// The head, on the last live row only (a prompt batch then computes one row of logits) or on every row.
     pub(super) fn head(&mut self, last_only: bool) -> Result<Vec<MultiplyPage>, GpuError> {
         let Op::Multiply { matrix, input, output, output_offset } = &self.program.head else {
-            return Err(GpuError::MissingBuffer { owner: "a head that is a matrix product".into() });
+            return Err(GpuError::Bug("the head of the program is no matrix product"));
         };
-        match self.multiply(*matrix, *input, *output, *output_offset, last_only)? {
-            Lowered::Multiply(pages) => Ok(pages),
-            _ => Err(GpuError::MissingBuffer { owner: "the head's pages".into() }),
-        }
+        self.multiply(*matrix, *input, *output, *output_offset, last_only)
     }
 
-    /// Writes a parameter record and gives its offset.
-    pub(super) fn record<T: bytemuck::Pod>(&mut self, record: &T) -> Result<u64, GpuError> {
-        self.params.write(self.device, self.buffers, record)
-    }
-
-    /// Binds a new record, the control block, the faults and the output activation beside `bound`.
-    pub(super) fn bind<T: bytemuck::Pod>(
+    /// Binds a kernel with a new record.
+    pub(super) fn bind<V: Declared + Into<Kernel>>(
         &mut self,
-        kernel: Kernel,
-        record: T,
-        bound: Vec<Bound<'a>>,
-        output: Option<ActivationId>,
+        variant: V,
+        params: &V::Params,
+        bindings: &V::Bindings<'_>,
     ) -> Result<Bind, GpuError> {
-        let offset = self.record(&record)?;
-        self.bind_at(kernel, offset, bound, output)
+        let record = self.record(params)?;
+        self.bind_at(variant, record, bindings)
     }
 
-    /// The same with a record that is there already.
-    pub(super) fn bind_at(
+    /// Writes a record that several binds share, or that is written anew for each request.
+    pub(super) fn record<P: Record>(&mut self, params: &P) -> Result<Recorded<P>, GpuError> {
+        self.params.write(self.device, self.buffers, params)
+    }
+
+    /// Binds a kernel with a record that is there already.
+    pub(super) fn bind_at<V: Declared + Into<Kernel>>(
         &self,
-        kernel: Kernel,
-        offset: u64,
-        mut bound: Vec<Bound<'a>>,
-        output: Option<ActivationId>,
+        variant: V,
+        record: Recorded<V::Params>,
+        bindings: &V::Bindings<'_>,
     ) -> Result<Bind, GpuError> {
-        let buffers = self.buffers;
-        bound.push(params::bound(buffers, offset)?);
-        bound.push(Bound::whole(7, buffers.get(BufferOwner::Control)?));
-        if let Some(output) = output {
-            bound
-                .push(Bound::whole(3, buffers.get(BufferOwner::Activation(output, ActivationPlane::Codes))?));
-            bound.push(Bound::whole(4, buffers.get(BufferOwner::Activation(output, ActivationPlane::Meta))?));
-            if self.keeps_values(output) {
-                let values = BufferOwner::Activation(output, ActivationPlane::Values);
-                bound.push(Bound::whole(5, buffers.get(values)?));
-            }
-            bound.push(Bound::whole(6, buffers.get(BufferOwner::Faults)?));
-        }
-        let interface = self.pipelines.interface(kernel)?;
-        Ok(Bind { kernel, group: interface.bind(self.device, &bound) })
+        let kernel = variant.into();
+        let params = self.buffers.record(record)?;
+        let group = self.pipelines.interface(kernel)?.bind(self.device, bindings, params)?;
+        Ok(Bind { kernel, group })
+    }
+
+    /// Where a quantised row goes.
+    fn quantised(&self, output: ActivationId) -> Result<Quantised<'a>, GpuError> {
+        let values = self.keeps_values(output).then(|| self.buffers.of(output)).transpose()?;
+        Ok(Quantised {
+            out_codes: self.buffers.of(output)?,
+            out_meta: self.buffers.of(output)?,
+            out_values: values,
+            faults: self.buffers.of(())?,
+        })
     }
 
     fn activation_layout(&self, id: ActivationId) -> SlabLayout {
@@ -198,28 +194,32 @@ impl<'a> Lowering<'a> {
         let spec = &self.program.matrices[table.index()];
         let (format, layout) = (ResidentFormat::of(spec.tensor_type), SlabLayout::for_columns(spec.columns));
         let packed_dot = self.device.facts().has_packed_dot;
-        let kernel = Kernel::Embed(embed::Variant { format, layout, packed_dot });
+        let variant = embed::Variant { format, layout, packed_dot };
         let gathers = self.plan.stream.as_ref().is_some_and(|stream| stream.gathers == Some(table));
-        let (sources, tokens) = if gathers {
-            // The rows that a batch needs lie in its order.
+        let (places, tokens) = if gathers {
+            // The rows that a batch needs are in its order.
             let rows = u64::from(self.plan.batch_rows);
-            (vec![PagePlace { owner: BufferOwner::Gathered, first_row: 0, rows }], BufferOwner::GatheredIndex)
+            let index = Slice::whole(self.buffers.get(BufferOwner::GatheredIndex)?);
+            (vec![PagePlace { owner: BufferOwner::Gathered, first_row: 0, rows }], index)
         } else {
-            (self.pages(table).iter().map(PagePlace::from).collect(), BufferOwner::Tokens)
+            (self.pages(table).iter().map(PagePlace::from).collect(), self.buffers.of(())?)
         };
         let mut binds = Vec::new();
-        for source in sources {
-            let record = embed::Params {
-                first_row: source.first_row as u32,
-                rows: source.rows as u32,
+        for place in places {
+            let params = embed::Params {
+                first_row: place.first_row as u32,
+                rows: place.rows as u32,
                 output_len: self.value_len(output),
                 blocks: layout.blocks,
                 scale,
             };
-            let mut bound = page_planes(self.buffers, spec, source)?;
-            bound.push(Bound::whole(4, self.buffers.get(tokens)?));
-            bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
-            binds.push(self.bind(kernel, record, bound, None)?);
+            let bindings = embed::Bindings {
+                table: self.buffers.planes(spec, place)?,
+                tokens,
+                output: self.buffers.of(output)?,
+                control: self.buffers.of(())?,
+            };
+            binds.push(self.bind(variant, &params, &bindings)?);
         }
         Ok(Lowered::Embed(binds))
     }
@@ -228,11 +228,10 @@ impl<'a> Lowering<'a> {
         let Op::Normalize { residual, delta, delta_bias, post_norm, delta_scale, weight, epsilon, output } =
             op
         else {
-            return Err(GpuError::MissingBuffer { owner: "a normalise op".into() });
+            return Err(GpuError::Bug("a normalise op was expected"));
         };
         let layout = self.activation_layout(*output);
-        let kernel =
-            Kernel::Normalize(normalize::Variant { layout, keeps_values: self.keeps_values(*output) });
+        let variant = normalize::Variant { layout, keeps_values: self.keeps_values(*output) };
         let len = self.value_len(*residual);
         let flag = |on: bool, bit: u32| if on { bit } else { 0 };
         let flags = flag(delta.is_some(), normalize::HAS_DELTA)
@@ -240,7 +239,7 @@ impl<'a> Lowering<'a> {
             | flag(delta_bias.is_some(), normalize::DELTA_BIAS)
             | flag(weight.is_none(), normalize::PLAIN);
         let offset = |vector: Option<VectorId>| vector.map_or(0, |v| self.vector_offset(v));
-        let record = normalize::Params {
+        let params = normalize::Params {
             len,
             weight_offset: offset(*weight),
             post_norm_offset: offset(*post_norm),
@@ -250,14 +249,16 @@ impl<'a> Lowering<'a> {
             inverse_len: 1.0 / len as f32,
             delta_scale: *delta_scale,
         };
-        let vectors = self.buffers.get(BufferOwner::Vectors)?;
-        let bound = vec![
-            Bound::whole(0, self.buffers.get(BufferOwner::Value(*residual))?),
-            // Without a delta any readable buffer will do: the flag keeps the kernel from reading it.
-            Bound::whole(1, delta.map_or(Ok(vectors), |d| self.buffers.get(BufferOwner::Value(d)))?),
-            Bound::whole(2, vectors),
-        ];
-        Ok(Lowered::Normalize(self.bind(kernel, record, bound, Some(*output))?))
+        let vectors: Slice<'_, Vectors> = self.buffers.of(())?;
+        let bindings = normalize::Bindings {
+            residual: self.buffers.of(*residual)?,
+            // Without a delta the flag keeps the kernel from reading it.
+            delta: delta.map_or(Ok(vectors.stand_in()), |delta| self.buffers.of(delta))?,
+            vectors,
+            output: self.quantised(*output)?,
+            control: self.buffers.of(())?,
+        };
+        Ok(Lowered::Normalize(self.bind(variant, &params, &bindings)?))
     }
 
     fn multiply(
@@ -267,34 +268,33 @@ impl<'a> Lowering<'a> {
         output: ValueId,
         output_offset: u32,
         last_only: bool,
-    ) -> Result<Lowered, GpuError> {
+    ) -> Result<Vec<MultiplyPage>, GpuError> {
         let spec = &self.program.matrices[id.index()];
         let (format, layout) = (ResidentFormat::of(spec.tensor_type), SlabLayout::for_columns(spec.columns));
         let packed_dot = self.device.facts().has_packed_dot;
-        let any = Kernel::Matrix(matrix::Variant::tuned(format, layout, 1, packed_dot));
+        let any = matrix::Variant::tuned(format, layout, 1, packed_dot);
         let mut pages = Vec::new();
         for page in self.pages(id) {
-            let record = matrix::Params {
+            let params = product::Params {
                 rows: page.rows as u32,
                 output_len: self.value_len(output),
                 output_offset: output_offset + page.first_row as u32,
                 last_only: u32::from(last_only),
             };
-            let mut bound = page_planes(self.buffers, spec, (&page).into())?;
-            if spec.tensor_type.is_float() {
-                let values = BufferOwner::Activation(input, ActivationPlane::Values);
-                bound.push(Bound::whole(4, self.buffers.get(values)?));
-            } else {
-                let plane = |plane| self.buffers.get(BufferOwner::Activation(input, plane));
-                bound.push(Bound::whole(4, plane(ActivationPlane::Codes)?));
-                bound.push(Bound::whole(5, plane(ActivationPlane::Meta)?));
-            }
-            bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Value(output))?));
-            let bind = self.bind(any, record, bound, None)?;
+            let bindings = product::Bindings {
+                weights: self.buffers.planes(spec, (&page).into())?,
+                input: match spec.tensor_type.is_float() {
+                    true => Input::Elements(self.buffers.of(input)?),
+                    false => Input::Codes(self.buffers.of(input)?, self.buffers.of(input)?),
+                },
+                output: self.buffers.of(output)?,
+                control: self.buffers.of(())?,
+            };
+            let Bind { group, .. } = self.bind(any, &params, &bindings)?;
             let streamed = self.place_in_pass(&page);
-            pages.push(MultiplyPage { format, layout, rows: page.rows, group: bind.group, streamed });
+            pages.push(MultiplyPage { format, layout, rows: page.rows, group, streamed });
         }
-        Ok(Lowered::Multiply(pages))
+        Ok(pages)
     }
 
     fn heads(&mut self, op: &Op) -> Result<Lowered, GpuError> {
@@ -311,11 +311,11 @@ impl<'a> Lowering<'a> {
             output,
         } = op
         else {
-            return Err(GpuError::MissingBuffer { owner: "a heads op".into() });
+            return Err(GpuError::Bug("a heads op was expected"));
         };
         let shape = self.program.layers[*layer as usize];
         let group_heads = self.plan.kv_group_heads[*layer as usize];
-        let vectors = self.buffers.get(BufferOwner::Vectors)?;
+        let vectors: Slice<'_, Vectors> = self.buffers.of(())?;
         let spec = rope.map(|rope| &self.program.ropes[rope.index()]);
         let pairing = spec.map(|spec| spec.pairing);
         let has_factor = spec.is_some_and(|spec| spec.query_factor.is_some());
@@ -324,7 +324,7 @@ impl<'a> Lowering<'a> {
         let mut binds = Heads { chain: Vec::new(), tree: Vec::new() };
         for group in 0..shape.kv_heads / group_heads {
             let flag = |on: bool, bit: u32| if on { bit } else { 0 };
-            let record = heads::Params {
+            let params = heads::Params {
                 query_heads: shape.query_heads,
                 kv_heads: shape.kv_heads,
                 group_first: group * group_heads,
@@ -345,30 +345,31 @@ impl<'a> Lowering<'a> {
                 epsilon: *epsilon,
                 query_scale: query_scale * std::f32::consts::LOG2_E,
             };
-            let at = *layer;
-            let mut bound = vec![
-                Bound::whole(0, self.buffers.get(BufferOwner::Value(*input))?),
-                // Without a table any readable buffer will do: no pair is rotated.
-                Bound::whole(1, rope.map_or(Ok(vectors), |r| self.buffers.get(BufferOwner::Rope(r)))?),
-                Bound::whole(2, vectors),
-                Bound::whole(3, self.buffers.get(BufferOwner::Value(*output))?),
-                Bound::whole(4, self.buffers.get(BufferOwner::Keys { layer: at, group })?),
-                Bound::whole(5, self.buffers.get(BufferOwner::Values { layer: at, group })?),
-            ];
+            let at = HeadGroup { layer: *layer, group };
+            let bindings = heads::Bindings {
+                input: self.buffers.of(*input)?,
+                // Without a table no pair is rotated.
+                rope: rope.map_or(Ok(vectors.stand_in()), |rope| self.buffers.of(rope))?,
+                vectors,
+                query: self.buffers.of(*output)?,
+                keys: self.buffers.of(at)?,
+                values: self.buffers.of(at)?,
+                ancestors: None,
+                control: self.buffers.of(())?,
+            };
             let groups_x = if group == 0 { shape.query_heads } else { 0 } + 2 * group_heads;
-            let offset = self.record(&record)?;
-            let chain = self.bind_at(Kernel::Heads(variant), offset, bound.clone(), None)?;
-            binds.chain.push((groups_x, chain));
-            let kernel = Kernel::Heads(heads::Variant { tree: true, ..variant });
-            bound.push(Bound::whole(6, self.buffers.get(BufferOwner::Ancestors)?));
-            binds.tree.push((groups_x, self.bind_at(kernel, offset, bound, None)?));
+            let record = self.record(&params)?;
+            binds.chain.push((groups_x, self.bind_at(variant, record, &bindings)?));
+            let variant = heads::Variant { tree: true, ..variant };
+            let bindings = heads::Bindings { ancestors: Some(self.buffers.of(())?), ..bindings };
+            binds.tree.push((groups_x, self.bind_at(variant, record, &bindings)?));
         }
         Ok(Lowered::Heads(binds))
     }
 
     fn attend(&mut self, op: &Op) -> Result<Lowered, GpuError> {
         let Op::Attend { layer, .. } = op else {
-            return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
+            return Err(GpuError::Bug("an attention op was expected"));
         };
         let shape = self.program.layers[*layer as usize];
         let chunks = self.plan.cache_rows / CHUNK_LEN;
@@ -390,22 +391,22 @@ impl<'a> Lowering<'a> {
         chunk_count: u32,
     ) -> Result<AttendTile, GpuError> {
         let Op::Attend { layer, query, window, soft_cap, output } = op else {
-            return Err(GpuError::MissingBuffer { owner: "an attention op".into() });
+            return Err(GpuError::Bug("an attention op was expected"));
         };
         let shape = self.program.layers[*layer as usize];
         let group_heads = self.plan.kv_group_heads[*layer as usize];
         // Any attention kernel of this shape and form has the layout that all of them share.
-        let any = Kernel::Attention(attention::Variant {
+        let any = attention::Variant {
             head_len: shape.head_len,
             kv_format: self.plan.request.kv_format,
             form,
             queries: 1,
-        });
-        let partials = self.buffers.get(BufferOwner::AttentionPartials)?;
-        let ancestors = self.buffers.get(BufferOwner::Ancestors)?;
+        };
+        let is_tree = form == Form::Tree;
+        let ancestors = is_tree.then(|| self.buffers.of(())).transpose()?;
         let mut groups = Vec::new();
         for group in 0..shape.kv_heads / group_heads {
-            let record = attention::Params {
+            let params = attention::Params {
                 query_heads: shape.query_heads,
                 kv_heads: group_heads,
                 group_first: group * group_heads,
@@ -416,16 +417,18 @@ impl<'a> Lowering<'a> {
                 first_node,
                 soft_cap: soft_cap.unwrap_or(0.0) * std::f32::consts::LOG2_E,
             };
-            let bound = vec![
-                Bound::whole(0, self.buffers.get(BufferOwner::Value(*query))?),
-                Bound::whole(1, self.buffers.get(BufferOwner::Keys { layer: *layer, group })?),
-                Bound::whole(2, self.buffers.get(BufferOwner::Values { layer: *layer, group })?),
-                Bound::whole(3, ancestors),
-                Bound::whole(4, partials),
-            ];
-            groups.push((group_heads, self.bind(any, record, bound, None)?.group));
+            let at = HeadGroup { layer: *layer, group };
+            let bindings = attention::Bindings {
+                query: self.buffers.of(*query)?,
+                keys: self.buffers.of(at)?,
+                values: self.buffers.of(at)?,
+                ancestors,
+                partials: self.buffers.of(())?,
+                control: self.buffers.of(())?,
+            };
+            groups.push((group_heads, self.bind(any, &params, &bindings)?.group));
         }
-        let record = fold::Params {
+        let params = fold::Params {
             len: shape.query_len(),
             query_heads: shape.query_heads,
             head_len: shape.head_len,
@@ -433,45 +436,19 @@ impl<'a> Lowering<'a> {
             chunk_count,
             first_node,
         };
-        let fold = Kernel::Fold(fold::Variant {
+        let variant = fold::Variant {
             layout: self.activation_layout(*output),
-            tree: form == Form::Tree,
+            tree: is_tree,
             keeps_values: self.keeps_values(*output),
-        });
-        let bound = vec![Bound::whole(0, partials), Bound::whole(1, ancestors)];
-        let fold = self.bind(fold, record, bound, Some(*output))?;
-        Ok(AttendTile { groups, fold })
+        };
+        let bindings = fold::Bindings {
+            partials: self.buffers.of(())?,
+            ancestors,
+            output: self.quantised(*output)?,
+            control: self.buffers.of(())?,
+        };
+        Ok(AttendTile { groups, fold: self.bind(variant, &params, &bindings)? })
     }
-}
-
-/// Rows of a matrix in a buffer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PagePlace {
-    pub(super) owner: BufferOwner,
-    pub(super) first_row: u64,
-    pub(super) rows: u64,
-}
-
-impl From<&PageRange> for PagePlace {
-    fn from(page: &PageRange) -> Self {
-        Self { owner: page.owner(), first_row: page.first_row, rows: page.rows }
-    }
-}
-
-/// The planes of rows of a matrix at their binding numbers.
-pub(super) fn page_planes<'a>(
-    buffers: &'a Buffers,
-    spec: &MatrixSpec,
-    place: PagePlace,
-) -> Result<Vec<Bound<'a>>, GpuError> {
-    let buffer = buffers.get(place.owner)?;
-    let planes = PagePlanes::new(ResidentFormat::of(spec.tensor_type), place.rows, spec.columns);
-    let all: [PlaneRange; 4] = [planes.codes, planes.high, planes.scales, planes.supers];
-    Ok((0u32..)
-        .zip(all)
-        .filter(|(_, plane)| plane.len_bytes > 0)
-        .map(|(number, plane)| Bound::range(number, buffer, plane.offset_bytes, plane.len_bytes))
-        .collect())
 }
 
 /// Which kernel multiplies a batch.
@@ -499,15 +476,13 @@ impl Product {
 
     /// Its kernel and grid for a page and `tokens` live rows.
     pub(super) fn kernel(self, page: &MultiplyPage, tokens: u32, packed_dot: bool) -> (Kernel, [u32; 3]) {
-        match self {
+        let MultiplyPage { format, layout, rows, .. } = *page;
+        let variant = match self {
             Self::Lane(bucket) => {
-                let variant = matrix::Variant::tuned(page.format, page.layout, bucket, packed_dot);
-                (Kernel::Matrix(variant), variant.groups(page.rows))
+                product::Variant::Lane(matrix::Variant::tuned(format, layout, bucket, packed_dot))
             }
-            Self::Gemm => {
-                let variant = gemm::Variant { format: page.format, layout: page.layout, packed_dot };
-                (Kernel::Gemm(variant), variant.groups(page.rows, tokens))
-            }
-        }
+            Self::Gemm => product::Variant::Gemm(gemm::Variant { format, layout, packed_dot }),
+        };
+        (variant.into(), variant.groups(rows, tokens))
     }
 }

@@ -9,9 +9,10 @@ use web_time::Instant;
 
 use super::encode::{Batch, Recorder, Rows, visit};
 use super::lower::{Lowered, Product};
-use super::step::Search;
+use super::step::{Search, StepKernels};
 use super::{GpuError, Runner};
-use crate::kernels::{Kernel, accept, matrix};
+use crate::kernels::{Kernel, matrix};
+use crate::shader::Form;
 
 /// Time of a step of N nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -230,7 +231,7 @@ impl Runner {
         self.write_step(base, 1)?;
         self.submit(None, |runner, recorder| runner.step.draft(recorder, NODES_MAX, search))?.await?;
         let mut times = [0.0; 2];
-        for (time, kernel) in times.iter_mut().zip([Kernel::Scan, Kernel::Draft]) {
+        for (time, kernel) in times.iter_mut().zip(StepKernels::DRAFTING) {
             let part =
                 |runner: &Self, recorder: &mut Recorder| runner.step.draft_part(recorder, kernel, search);
             (*time, _) = self.time_alone(base, 1, SAMPLES, part).await?;
@@ -243,8 +244,7 @@ impl Runner {
     pub(super) async fn choice_ns(&mut self) -> Result<u64, GpuError> {
         self.flush()?;
         let base = self.committed.get().min(self.plan.request.context_len.saturating_sub(1));
-        let choose =
-            |runner: &Self, recorder: &mut Recorder| runner.step.choose(recorder, accept::Form::Plain, 1);
+        let choose = |runner: &Self, recorder: &mut Recorder| runner.step.choose(recorder, Form::Plain, 1);
         let (ms, _) = self.time_alone(base, 1, CHOICE_SAMPLES, choose).await?;
         // The device may have gone to sleep between two of them: a short time can come out below nothing.
         Ok((ms * 1e6).max(0.0) as u64)

@@ -11,7 +11,6 @@ mod measure;
 mod model;
 mod params;
 mod pass;
-pub(crate) mod pipelines;
 mod prepare;
 mod report;
 mod ring;
@@ -42,7 +41,6 @@ use encode::{Batch, Recorder, Rows};
 use lower::{Lowered, Lowering, MultiplyPage, Product};
 use params::ParamWriter;
 use pass::Pass;
-use pipelines::Pipelines;
 use report::Reported;
 use ring::Ring;
 use step::StepKernels;
@@ -50,6 +48,8 @@ use upload::Uploads;
 
 use crate::device::{Device, GpuError};
 use crate::kernels::Kernel;
+use crate::pipelines::Pipelines;
+use crate::selftest::Verdicts;
 
 /// What uploads need, borrowed from a runner field by field.
 macro_rules! upload_target {
@@ -102,7 +102,12 @@ impl Runner {
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`] names the buffer that did not fit; nothing stays allocated.
-    pub async fn create(device: &Device, program: Rc<Program>, plan: Rc<GpuPlan>) -> Result<Self, GpuError> {
+    pub(crate) async fn create(
+        device: &Device,
+        verdicts: Rc<Verdicts>,
+        program: Rc<Program>,
+        plan: Rc<GpuPlan>,
+    ) -> Result<Self, GpuError> {
         let buffers = Buffers::create(device, &plan).await?;
         let pipelines = Rc::new(Pipelines::new(device));
         for (index, spec) in (0u32..).zip(&program.ropes) {
@@ -134,10 +139,11 @@ impl Runner {
         }
         let (head, head_all) = (lowering.head(true)?, lowering.head(false)?);
         let Op::Multiply { output: logits, .. } = program.head else {
-            return Err(GpuError::MissingBuffer { owner: "logits".into() });
+            return Err(GpuError::Bug("the head of the program is no matrix product"));
         };
         let step = StepKernels::bind(&mut lowering, logits)?;
-        let uploads = Uploads::new(lowering.params.peek());
+        let uploads = Uploads::new(lowering.params.reserve()?);
+        lowering.params.finish()?;
         if let Ok(index) = buffers.get(BufferOwner::GatheredIndex) {
             let rows: Vec<u32> = (0..plan.batch_rows).collect();
             device.queue().write_buffer(index, 0, bytemuck::cast_slice(&rows));
@@ -166,7 +172,7 @@ impl Runner {
             logits,
             step,
             uploads,
-            checks: Checks::default(),
+            checks: Checks::new(verdicts),
         })
     }
 

@@ -1,12 +1,45 @@
 //! Parameter records: one aligned slice of the params buffer per dispatch, written once when a model is
 //! created.
 
+use std::marker::PhantomData;
+
 use fanlight_messages::limits::PARAM_RECORD_BYTES;
 use fanlight_messages::plan::BufferOwner;
 
 use super::buffers::Buffers;
-use super::pipelines::Bound;
 use crate::device::{Device, GpuError};
+use crate::shader::Record;
+
+/// Where a record is.
+#[derive(Debug)]
+pub(super) struct Recorded<P> {
+    offset: u64,
+    holds: PhantomData<P>,
+}
+
+impl<P> Clone for Recorded<P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Recorded<P> {}
+
+impl<P> Recorded<P> {
+    /// Its offset in the params buffer.
+    pub(super) fn offset(self) -> u64 {
+        self.offset
+    }
+}
+
+impl<P: Record> Recorded<P> {
+    /// Writes it anew, for what is dispatched from now on.
+    pub(super) fn write(self, device: &Device, buffers: &Buffers, record: &P) -> Result<(), GpuError> {
+        let params = buffers.get(BufferOwner::Params)?;
+        device.queue().write_buffer(params, self.offset, bytemuck::bytes_of(record));
+        Ok(())
+    }
+}
 
 /// Hands out records in order.
 #[derive(Debug)]
@@ -21,31 +54,33 @@ impl ParamWriter {
         Ok(Self { next: 0, capacity: buffers.get(BufferOwner::Params)?.size() })
     }
 
-    /// Where the next record will be.
-    pub(super) fn peek(&self) -> u64 {
-        self.next
+    /// The next record, to be written later.
+    pub(super) fn reserve<P>(&mut self) -> Result<Recorded<P>, GpuError> {
+        let offset = self.next;
+        self.next += PARAM_RECORD_BYTES;
+        if self.next > self.capacity {
+            return Err(GpuError::Bug("the plan counts fewer records than the program needs"));
+        }
+        Ok(Recorded { offset, holds: PhantomData })
     }
 
-    /// Writes a record and gives its offset.
-    pub(super) fn write<T: bytemuck::Pod>(
+    /// Writes the next record.
+    pub(super) fn write<P: Record>(
         &mut self,
         device: &Device,
         buffers: &Buffers,
-        record: &T,
-    ) -> Result<u64, GpuError> {
-        let offset = self.next;
-        if offset + PARAM_RECORD_BYTES > self.capacity {
-            return Err(GpuError::MissingBuffer {
-                owner: format!("params record at {offset}, the plan holds {}", self.capacity),
-            });
-        }
-        self.next += PARAM_RECORD_BYTES;
-        device.queue().write_buffer(buffers.get(BufferOwner::Params)?, offset, bytemuck::bytes_of(record));
-        Ok(offset)
+        record: &P,
+    ) -> Result<Recorded<P>, GpuError> {
+        let recorded = self.reserve()?;
+        recorded.write(device, buffers, record)?;
+        Ok(recorded)
     }
-}
 
-/// The binding of a record; every kernel has it at number 8.
-pub(super) fn bound(buffers: &Buffers, offset: u64) -> Result<Bound<'_>, GpuError> {
-    Ok(Bound::range(8, buffers.get(BufferOwner::Params)?, offset, PARAM_RECORD_BYTES))
+    /// Every record that the plan counts was handed out.
+    pub(super) fn finish(self) -> Result<(), GpuError> {
+        match self.next == self.capacity {
+            true => Ok(()),
+            false => Err(GpuError::Bug("the plan counts more records than the program needs")),
+        }
+    }
 }

@@ -14,7 +14,7 @@ use super::ring::Ring;
 use super::step::Search;
 use super::{PendingReport, Runner};
 use crate::device::GpuError;
-use crate::kernels::accept;
+use crate::shader::Form;
 
 /// A pass under way.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Pass {
     op: usize,
     page: usize,
     /// What comes after it.
-    commit: Option<(accept::Form, u32)>,
+    commit: Option<(Form, u32)>,
     /// Tokens that it may commit, when it is a step.
     growth: Option<u32>,
     dispatches: u32,
@@ -52,7 +52,7 @@ impl Runner {
 
     fn gathered_table(&self) -> Result<MatrixId, GpuError> {
         let table = self.plan.stream.as_ref().and_then(|stream| stream.gathers);
-        table.ok_or_else(|| GpuError::MissingBuffer { owner: "gathered rows".into() })
+        table.ok_or(GpuError::Bug("rows are gathered for a model that has them all"))
     }
 
     /// Drafts the next step and reads its tokens back, for a plan whose embedding rows are gathered.
@@ -90,7 +90,7 @@ impl Runner {
                 start: None,
                 op: 0,
                 page: 0,
-                commit: choose.then_some((accept::Form::Prompt, 1)),
+                commit: choose.then_some((Form::Prompt, 1)),
                 growth: None,
                 dispatches: 0,
             },
@@ -112,13 +112,13 @@ impl Runner {
         let (batch, start, form) = match width {
             Width::Off => {
                 let batch = self.batch(1, Product::Lane(1), Rows::Plain, committed + 1);
-                (batch, copies.then_some(Start::Copies), accept::Form::Plain)
+                (batch, copies.then_some(Start::Copies), Form::Plain)
             }
             Width::Nodes(nodes) => {
                 let batch = self.batch(nodes, Product::Lane(nodes), Rows::Tree, committed + growth);
                 // Where rows are gathered the draft came first, to tell which.
                 let start = (!gathers).then_some(Start::Draft(nodes, search));
-                (batch, start, accept::Form::Tree)
+                (batch, start, Form::Tree)
             }
         };
         let commit = Some((form, width.rows()));
@@ -147,7 +147,7 @@ impl Runner {
     fn continue_by(&mut self, ops_max: usize) -> Result<Option<PendingReport>, GpuError> {
         self.device.health()?;
         let Some(mut pass) = self.pass.take() else {
-            return Err(GpuError::MissingBuffer { owner: "a pass that could go on".into() });
+            return Err(GpuError::Bug("a pass goes on that was not begun"));
         };
         let mut ring = std::mem::take(&mut self.ring);
         let end = pass.op.saturating_add(ops_max);
@@ -197,9 +197,9 @@ impl Runner {
         }
         let Some((form, rows)) = pass.commit else { return Ok(true) };
         let (pages, batch) = match form {
-            accept::Form::Prompt => (&self.head, self.batch(1, Product::Lane(1), Rows::Plain, 1)),
-            accept::Form::Plain => (&self.head, pass.batch),
-            accept::Form::Tree => (&self.head_all, pass.batch),
+            Form::Prompt => (&self.head, self.batch(1, Product::Lane(1), Rows::Plain, 1)),
+            Form::Plain => (&self.head, pass.batch),
+            Form::Tree => (&self.head_all, pass.batch),
         };
         if !pass.multiply(recorder, ring, pages, batch)? {
             return Ok(false);

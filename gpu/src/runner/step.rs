@@ -14,9 +14,10 @@ use super::buffers::Buffers;
 use super::choice::Choice;
 use super::encode::Recorder;
 use super::lower::{Bind, Lowering};
-use super::pipelines::Bound;
+use super::params::Recorded;
 use crate::device::{Device, GpuError};
-use crate::kernels::{Kernel, accept, logits, scan};
+use crate::kernels::{Kernel, accept, choose, draft, logits, scan};
+use crate::shader::Form;
 
 /// The kernels around the forward pass, bound.
 #[derive(Debug)]
@@ -33,26 +34,46 @@ pub(super) struct StepKernels {
 
 #[derive(Debug)]
 struct Drafting {
-    record: u64,
+    record: Recorded<scan::Params>,
     scan: Bind,
     draft: Bind,
 }
 
 impl Drafting {
+    fn bind(lowering: &mut Lowering<'_>, width: u32) -> Result<Self, GpuError> {
+        let buffers = lowering.buffers;
+        let record = lowering.record(&scan::Params { first: MEMORY_TOKENS, width })?;
+        let scan =
+            scan::Bindings { history: buffers.of(())?, matches: buffers.of(())?, control: buffers.of(())? };
+        let draft = draft::Bindings {
+            matches: buffers.of(())?,
+            tokens: buffers.of(())?,
+            draft: buffers.of(())?,
+            history: buffers.of(())?,
+            ancestors: buffers.of(())?,
+            control: buffers.of(())?,
+        };
+        Ok(Self {
+            record,
+            scan: lowering.bind_at(scan::Variant, record, &scan)?,
+            draft: lowering.bind_at(draft::Variant, record, &draft)?,
+        })
+    }
+
     fn scan(&self, recorder: &mut Recorder, search: Search) -> Result<(), GpuError> {
-        recorder.dispatch(Kernel::Scan, &self.scan.group, scan::groups(search.first, search.last))
+        recorder.dispatch(self.scan.kernel, &self.scan.group, scan::groups(search.first, search.last))
     }
 
     fn tree(&self, recorder: &mut Recorder) -> Result<(), GpuError> {
-        recorder.dispatch(Kernel::Draft, &self.draft.group, [1, 1, 1])
+        recorder.dispatch(self.draft.kernel, &self.draft.group, [1, 1, 1])
     }
 }
 
 impl StepKernels {
     /// Those of every step and of a prompt's end.
-    pub(super) const ALWAYS: [Kernel; 2] = [Kernel::Choose, Kernel::Accept];
+    pub(super) const ALWAYS: [Kernel; 2] = [Kernel::Choose(choose::Variant), Kernel::Accept(accept::Variant)];
     /// Those that a step with drafts needs beside them.
-    pub(super) const DRAFTING: [Kernel; 2] = [Kernel::Scan, Kernel::Draft];
+    pub(super) const DRAFTING: [Kernel; 2] = [Kernel::Scan(scan::Variant), Kernel::Draft(draft::Variant)];
 
     /// Those that a request's sampling needs beside them.
     pub(super) fn sampling_kernels(sampling: &Sampling) -> Vec<Kernel> {
@@ -60,45 +81,15 @@ impl StepKernels {
     }
 
     pub(super) fn bind(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Self, GpuError> {
-        let buffers = lowering.buffers;
-        let partials = buffers.get(BufferOwner::ChoicePartials)?;
         let finish = bind_finish(lowering, logits)?;
         let choice = Choice::bind(lowering, logits)?;
-
-        let tokens = buffers.get(BufferOwner::Tokens)?;
-        let draft = buffers.get(BufferOwner::Draft)?;
-        let history = buffers.get(BufferOwner::History)?;
-        let ancestors = buffers.get(BufferOwner::Ancestors)?;
-        let committing = [
-            Bound::whole(0, partials),
-            Bound::whole(1, tokens),
-            Bound::whole(2, draft),
-            Bound::whole(3, history),
-            Bound::whole(4, ancestors),
-            Bound::whole(6, buffers.get(BufferOwner::Faults)?),
+        let accept = [
+            bind_accept(lowering, Form::Prompt)?,
+            bind_accept(lowering, Form::Plain)?,
+            bind_accept(lowering, Form::Tree)?,
         ];
-        let mut accept = Vec::new();
-        for form in accept::Form::ALL {
-            let record = accept::Params { form: form as u32 };
-            accept.push(lowering.bind(Kernel::Accept, record, committing.to_vec(), None)?);
-        }
-        let matches = buffers.get(BufferOwner::Matches)?;
-        let mut drafts = Vec::new();
-        for width in WIDTHS {
-            let record = lowering.record(&scan::Params { first: MEMORY_TOKENS, width })?;
-            let bound = vec![Bound::whole(0, history), Bound::whole(1, matches)];
-            let scan = lowering.bind_at(Kernel::Scan, record, bound, None)?;
-            let bound = vec![
-                Bound::whole(0, matches),
-                Bound::whole(1, tokens),
-                Bound::whole(2, draft),
-                Bound::whole(3, history),
-                Bound::whole(4, ancestors),
-            ];
-            let draft = lowering.bind_at(Kernel::Draft, record, bound, None)?;
-            drafts.push(Drafting { record, scan, draft });
-        }
-        let accept = accept.try_into().map_err(|_| GpuError::MissingBuffer { owner: "accept".into() })?;
+        let drafts = WIDTHS.into_iter().map(|width| Drafting::bind(lowering, width));
+        let drafts = drafts.collect::<Result<_, _>>()?;
         Ok(Self { finish, choice, vocabulary_len: lowering.program.vocabulary_len, accept, drafts })
     }
 
@@ -129,28 +120,22 @@ impl StepKernels {
         search: Search,
     ) -> Result<(), GpuError> {
         let widest = self.drafts.last().ok_or_else(|| wrong_width(0))?;
-        if kernel == Kernel::Scan { widest.scan(recorder, search) } else { widest.tree(recorder) }
+        match kernel {
+            Kernel::Scan(_) => widest.scan(recorder, search),
+            _ => widest.tree(recorder),
+        }
     }
 
     /// Finishes the logits, chooses a token for each row and commits.
-    pub(super) fn commit(
-        &self,
-        recorder: &mut Recorder,
-        form: accept::Form,
-        rows: u32,
-    ) -> Result<(), GpuError> {
+    pub(super) fn commit(&self, recorder: &mut Recorder, form: Form, rows: u32) -> Result<(), GpuError> {
         self.finish(recorder, rows)?;
         self.choose(recorder, form, rows)?;
-        recorder.dispatch(Kernel::Accept, &self.accept[form as usize].group, [1, 1, 1])
+        let accept = &self.accept[form as usize];
+        recorder.dispatch(accept.kernel, &accept.group, [1, 1, 1])
     }
 
     /// Chooses a token for each row.
-    pub(super) fn choose(
-        &self,
-        recorder: &mut Recorder,
-        form: accept::Form,
-        rows: u32,
-    ) -> Result<(), GpuError> {
+    pub(super) fn choose(&self, recorder: &mut Recorder, form: Form, rows: u32) -> Result<(), GpuError> {
         self.choice.record(recorder, form, rows)
     }
 
@@ -169,10 +154,8 @@ impl StepKernels {
         first: u32,
     ) -> Result<(), GpuError> {
         self.choice.configure(device, buffers, setup, self.vocabulary_len)?;
-        let params = buffers.get(BufferOwner::Params)?;
         for (drafting, width) in self.drafts.iter().zip(WIDTHS) {
-            let record = scan::Params { first, width };
-            device.queue().write_buffer(params, drafting.record, bytemuck::bytes_of(&record));
+            drafting.record.write(device, buffers, &scan::Params { first, width })?;
         }
         // What the last request's walk saw says nothing about this one's tree.
         let draft = buffers.get(BufferOwner::Draft)?;
@@ -186,9 +169,24 @@ fn bind_finish(lowering: &mut Lowering<'_>, logits: ValueId) -> Result<Option<Bi
     if scale == 1.0 && logits_soft_cap.is_none() {
         return Ok(None);
     }
-    let record = logits::Params { len, scale, soft_cap: logits_soft_cap.unwrap_or(0.0) };
-    let bound = vec![Bound::whole(0, lowering.buffers.get(BufferOwner::Value(logits))?)];
-    lowering.bind(Kernel::Logits, record, bound, None).map(Some)
+    let params = logits::Params { len, scale, soft_cap: logits_soft_cap.unwrap_or(0.0) };
+    let buffers = lowering.buffers;
+    let bindings = logits::Bindings { logits: buffers.of(logits)?, control: buffers.of(())? };
+    lowering.bind(logits::Variant, &params, &bindings).map(Some)
+}
+
+fn bind_accept(lowering: &mut Lowering<'_>, form: Form) -> Result<Bind, GpuError> {
+    let buffers = lowering.buffers;
+    let bindings = accept::Bindings {
+        partials: buffers.of(())?,
+        tokens: buffers.of(())?,
+        draft: buffers.of(())?,
+        history: buffers.of(())?,
+        ancestors: buffers.of(())?,
+        faults: buffers.of(())?,
+        control: buffers.of(())?,
+    };
+    lowering.bind(accept::Variant, &accept::Params { form: form as u32 }, &bindings)
 }
 
 /// Where a draft's matches are searched.

@@ -9,11 +9,11 @@ use fanlight_messages::program::{MatrixId, MatrixSpec, Program};
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 
-use super::buffers::Buffers;
-use super::lower::{PagePlace, page_planes};
-use super::pipelines::{Bound, Pipelines};
+use super::buffers::{Buffers, PagePlace};
+use super::params::Recorded;
 use crate::device::{Device, GpuError};
 use crate::kernels::{Kernel, repack};
+use crate::pipelines::Pipelines;
 
 /// Uploads that may be under way, however small: enough that none waits for a small one before it, few enough
 /// that their callbacks are nothing.
@@ -28,7 +28,7 @@ struct InFlight {
 /// Uploads not known to have finished. The queue keeps their bytes, which the plan counts as staging.
 pub(super) struct Uploads {
     in_flight: VecDeque<InFlight>,
-    record_offset: u64,
+    record: Recorded<repack::Params>,
 }
 
 impl std::fmt::Debug for Uploads {
@@ -48,9 +48,9 @@ pub(super) struct UploadTarget<'a> {
 }
 
 impl Uploads {
-    /// `record_offset` is the params record that repack dispatches share.
-    pub(super) fn new(record_offset: u64) -> Self {
-        Self { in_flight: VecDeque::new(), record_offset }
+    /// `record` is the one that repack dispatches share.
+    pub(super) fn new(record: Recorded<repack::Params>) -> Self {
+        Self { in_flight: VecDeque::new(), record }
     }
 
     /// Waits until everything uploaded so far is in place.
@@ -125,14 +125,14 @@ impl Uploads {
             let start = first_row.max(place.first_row);
             let end = (first_row + rows).min(place.first_row + place.rows);
             if start < end {
-                let record = repack::Params {
+                let params = repack::Params {
                     rows: (end - start) as u32,
                     landing_row: (start - first_row) as u32,
                     first_row: (start - place.first_row) as u32,
                     row_bytes: row_bytes as u32,
                     blocks: SlabLayout::for_columns(spec.columns).blocks,
                 };
-                last = Some(self.repack(&target, spec, place, record).await?);
+                last = Some(self.repack(&target, spec, place, params).await?);
             }
         }
         if let Some(index) = last {
@@ -147,29 +147,24 @@ impl Uploads {
         target: &UploadTarget<'_>,
         spec: &MatrixSpec,
         place: PagePlace,
-        record: repack::Params,
+        params: repack::Params,
     ) -> Result<wgpu::SubmissionIndex, GpuError> {
         let layout = SlabLayout::for_columns(spec.columns);
         let variant = repack::Variant { tensor_type: spec.tensor_type, layout };
-        let kernel = Kernel::Repack(variant);
+        let kernel = Kernel::from(variant);
         let pipeline = target.pipelines.get(kernel).await?;
-        let params = target.buffers.get(BufferOwner::Params)?;
-        target.device.queue().write_buffer(params, self.record_offset, bytemuck::bytes_of(&record));
-        // The planes at numbers 1..=4, behind the landing buffer.
-        let mut bound: Vec<Bound> = page_planes(target.buffers, spec, place)?
-            .into_iter()
-            .map(|plane| Bound { number: plane.number + 1, ..plane })
-            .collect();
-        bound.push(Bound::whole(0, target.buffers.get(BufferOwner::Landing)?));
-        bound.push(Bound::range(8, params, self.record_offset, size_of::<repack::Params>() as u64));
-        let group = target.pipelines.interface(kernel)?.bind(target.device, &bound);
+        self.record.write(target.device, target.buffers, &params)?;
+        let bindings =
+            repack::Bindings { landing: target.buffers.of(())?, page: target.buffers.planes(spec, place)? };
+        let record = target.buffers.record(self.record)?;
+        let group = target.pipelines.interface(kernel)?.bind(target.device, &bindings, record)?;
         let mut encoder = target
             .device
             .raw()
             .create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("repack") });
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            let [x, y, z] = variant.groups(u64::from(record.rows));
+            let [x, y, z] = variant.groups(u64::from(params.rows));
             pass.set_pipeline(&pipeline);
             pass.set_bind_group(0, &group, &[]);
             pass.dispatch_workgroups(x, y, z);

@@ -7,8 +7,9 @@ use super::cover::Comparison;
 use super::{AttentionCase, Verdict, first_difference};
 use crate::device::GpuError;
 use crate::kernels::attention::{Form, Params, Variant};
-use crate::kernels::{Kernel, fold};
+use crate::kernels::{Kernel, attention, fold};
 use crate::lab::{Lab, LabBuffer, Noise};
+use crate::shader::Quantised;
 use fanlight_messages::draft::ANCESTOR_STRIDE;
 
 const KV_HEADS: u32 = 2;
@@ -378,12 +379,16 @@ async fn run(
     let variant = shape.variant(form, queries_per_group);
     let partials = lab.zeros((count * query_heads * chunk_count * (shape.head_len + 2)) as usize).await?;
     let control = lab.words(&[step.base, step.tokens, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await?;
-    let mut bindings = vec![(0, queries), (1, &cache.0), (2, &cache.1), (4, &partials), (7, &control)];
-    if let Some(ancestors) = ancestors {
-        bindings.push((3, ancestors));
-    }
+    let bindings = attention::Bindings {
+        query: queries.slice(),
+        keys: cache.0.slice(),
+        values: cache.1.slice(),
+        ancestors: ancestors.map(LabBuffer::slice),
+        partials: partials.slice(),
+        control: control.slice(),
+    };
     let groups = variant.groups(KV_HEADS, CACHE_ROWS / 64, count * shape.heads_per_kv);
-    lab.start(Kernel::Attention(variant), &bindings, params, groups).await?;
+    lab.start(variant, &bindings, params, groups).await?;
     let fold = shape.fold(form);
     let fold_params = fold::Params {
         len: shape.query_len(),
@@ -397,12 +402,19 @@ async fn run(
     let blocks = rows * fold.layout.padded_blocks() as usize;
     let (codes, meta) = (lab.zeros(blocks * 8).await?, lab.zeros(blocks * 2).await?);
     let (values, faults) = (lab.zeros(blocks * 32).await?, lab.zeros(4).await?);
-    let mut bindings =
-        vec![(0, &partials), (3, &codes), (4, &meta), (5, &values), (6, &faults), (7, &control)];
-    if let Some(ancestors) = ancestors {
-        bindings.push((1, ancestors));
-    }
-    lab.start(Kernel::Fold(fold), &bindings, fold_params, fold.groups(count)).await?;
+    let output = Quantised {
+        out_codes: codes.slice(),
+        out_meta: meta.slice(),
+        out_values: Some(values.slice()),
+        faults: faults.slice(),
+    };
+    let bindings = fold::Bindings {
+        partials: partials.slice(),
+        ancestors: ancestors.map(LabBuffer::slice),
+        output,
+        control: control.slice(),
+    };
+    lab.start(fold, &bindings, fold_params, fold.groups(count)).await?;
     let all = lab.read(&values, blocks * 32).await?;
     Ok(all[first_node as usize * fold.layout.padded_blocks() as usize * 32..].to_vec())
 }

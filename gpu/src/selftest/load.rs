@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::device::{AdapterPreference, Device};
     use crate::kernels::{Kernel, matrix};
-    use crate::runner::pipelines::Pipelines;
+    use crate::pipelines::Pipelines;
 
     const PROMPTS: Checked = Checked::Prompts { lane: 8, batch_tokens: 64 };
     const CASES: [MatrixCase; 1] = [(TensorType::Q4_0, 288)];

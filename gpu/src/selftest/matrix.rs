@@ -1,15 +1,15 @@
 //! Lane kernels of every token count and the GEMM against the lane kernel of one token.
 
 use fanlight_messages::TensorType;
-use fanlight_messages::layout::{BLOCK_LEN, PagePlanes, ResidentFormat, SlabLayout};
+use fanlight_messages::layout::{BLOCK_LEN, PagePlanes, PlaneRange, ResidentFormat, SlabLayout};
 use fanlight_messages::limits::CHECK_TOKENS;
 
 use super::blocks::random_blocks;
 use super::cover::Comparison;
 use super::{MatrixCase, Verdict, first_difference};
 use crate::device::GpuError;
-use crate::kernels::{Kernel, gemm, matrix, repack};
-use crate::lab::{Lab, LabBuffer, Noise};
+use crate::kernels::{Kernel, gemm, matrix, product, repack};
+use crate::lab::{Lab, LabBuffer, LabInput, LabPlanes, Noise};
 
 /// Rows: two tiles of every tuning and a tail. Rows know nothing of each other, so that fewer prove as much
 /// where memory is short.
@@ -113,19 +113,16 @@ impl Pair {
         self.variant(1, self.packed_dot)
     }
 
-    /// The kernel to be proved, its groups for `rows`, and the tokens it is given.
-    fn kernel(&self, rows: u64) -> (Kernel, [u32; 3], u32) {
-        let lane = |tokens, packed_dot| {
-            let variant = self.variant(tokens, packed_dot);
-            (Kernel::Matrix(variant), variant.groups(rows), tokens)
-        };
+    /// The kernel to be proved, and the tokens it is given.
+    fn kernel(&self) -> (product::Variant, u32) {
+        let lane = |tokens, packed_dot| (product::Variant::Lane(self.variant(tokens, packed_dot)), tokens);
         match self.form {
             Form::Lane(tokens) => lane(tokens, self.packed_dot),
             Form::Shift(tokens) => lane(tokens, false),
             Form::Gemm => {
                 let (format, layout) = (self.format(), self.layout());
                 let variant = gemm::Variant { format, layout, packed_dot: self.packed_dot };
-                (Kernel::Gemm(variant), variant.groups(rows, TOKENS), TOKENS)
+                (product::Variant::Gemm(variant), TOKENS)
             }
         }
     }
@@ -174,7 +171,7 @@ impl Comparison for Pair {
 
     fn pipelines(&self) -> Vec<Kernel> {
         let repack = repack::Variant { tensor_type: self.case.0, layout: self.layout() };
-        vec![Kernel::Repack(repack), Kernel::Matrix(self.plain()), self.kernel(ROWS_MAX).0]
+        vec![repack.into(), self.plain().into(), self.kernel().0.into()]
     }
 }
 
@@ -190,8 +187,8 @@ pub(super) async fn compare(lab: &Lab, pairs: &[Pair]) -> Result<Vec<Verdict>, G
     let expected = bench.plain(first.plain()).await?;
     let mut verdicts = Vec::new();
     for pair in pairs {
-        let (kernel, groups, tokens) = pair.kernel(rows);
-        let got = bench.product(kernel, tokens, groups).await?;
+        let (variant, tokens) = pair.kernel();
+        let got = bench.product(variant, tokens).await?;
         verdicts.push(pair.verdict(&expected, &got, rows));
     }
     Ok(verdicts)
@@ -205,26 +202,30 @@ fn rows_within(bytes: u64, tensor_type: TensorType, layout: SlabLayout) -> u64 {
     (bytes / 4 / (2 * file_bytes + 2 * resident_bytes).max(1)).clamp(1, ROWS_MAX)
 }
 
-/// Random rows through the repack kernel: the planes at bindings 0..4.
+/// Random rows through the repack kernel.
 async fn repack_random(
     lab: &Lab,
     tensor_type: TensorType,
     layout: SlabLayout,
     rows: u64,
     noise: &mut Noise,
-) -> Result<Vec<(u32, LabBuffer)>, GpuError> {
+) -> Result<LabPlanes, GpuError> {
     let columns = layout.blocks * BLOCK_LEN;
     let blocks = rows * u64::from(columns) / tensor_type.block_len();
     let mut bytes = random_blocks(tensor_type, blocks as usize, noise);
     bytes.resize(bytes.len().next_multiple_of(4) + 4, 0);
     let landing = lab.words(&bytemuck::pod_collect_to_vec::<u8, u32>(&bytes)).await?;
     let sizes = PagePlanes::new(ResidentFormat::of(tensor_type), rows, columns);
-    let mut planes = Vec::new();
-    for (number, range) in (0u32..).zip([sizes.codes, sizes.high, sizes.scales, sizes.supers]) {
-        if range.len_bytes > 0 {
-            planes.push((number, lab.zeros(range.len_bytes as usize / 4).await?));
-        }
-    }
+    let plane = async |range: PlaneRange| match range.len_bytes {
+        0 => Ok(None),
+        bytes => lab.zeros(bytes as usize / 4).await.map(Some),
+    };
+    let planes = LabPlanes {
+        codes: lab.zeros(sizes.codes.len_bytes as usize / 4).await?,
+        high: plane(sizes.high).await?,
+        scales: plane(sizes.scales).await?,
+        supers: plane(sizes.supers).await?,
+    };
     let variant = repack::Variant { tensor_type, layout };
     let params = repack::Params {
         rows: rows as u32,
@@ -233,19 +234,18 @@ async fn repack_random(
         row_bytes: tensor_type.row_bytes(u64::from(columns)).unwrap_or(0) as u32,
         blocks: layout.blocks,
     };
-    let mut bindings: Vec<(u32, &LabBuffer)> = planes.iter().map(|(number, b)| (number + 1, b)).collect();
-    bindings.push((0, &landing));
-    lab.run(Kernel::Repack(variant), &bindings, params, variant.groups(rows)).await?;
+    let bindings = repack::Bindings { landing: landing.slice(), page: planes.bindings() };
+    lab.run(variant, &bindings, params, variant.groups(rows)).await?;
     Ok(planes)
 }
 
-/// Random activations in slab order, padding zero: the buffers at bindings 4 and 5.
+/// Random activations in slab order, padding zero.
 async fn random_inputs(
     lab: &Lab,
     is_float: bool,
     layout: SlabLayout,
     noise: &mut Noise,
-) -> Result<Vec<(u32, LabBuffer)>, GpuError> {
+) -> Result<LabInput, GpuError> {
     let padded = layout.padded_blocks();
     let (mut codes, mut meta, mut values) = (Vec::new(), Vec::new(), Vec::new());
     for token in 0..TOKENS {
@@ -267,10 +267,10 @@ async fn random_inputs(
         }
     }
     if is_float {
-        return Ok(vec![(4, lab.floats(&values).await?)]);
+        return Ok(LabInput::Elements(lab.floats(&values).await?));
     }
     let codes = lab.words(&bytemuck::pod_collect_to_vec::<u8, u32>(&codes)).await?;
-    Ok(vec![(4, codes), (5, lab.words(&meta).await?)])
+    Ok(LabInput::Codes(codes, lab.words(&meta).await?))
 }
 
 /// A control block with so many live rows.
@@ -282,8 +282,8 @@ fn control(live: u32) -> [u32; 9] {
 struct Bench<'a> {
     lab: &'a Lab,
     rows: u64,
-    planes: Vec<(u32, LabBuffer)>,
-    inputs: Vec<(u32, LabBuffer)>,
+    planes: LabPlanes,
+    inputs: LabInput,
     control: LabBuffer,
 }
 
@@ -294,17 +294,16 @@ impl Bench<'_> {
         for token in 0..TOKENS {
             // `last_only` reads the last live token.
             let place = matrix::Params { output_offset: token * self.rows as u32, ..self.params(true) };
-            let groups = variant.groups(self.rows);
-            self.start(Kernel::Matrix(variant), &output, token + 1, place, groups).await?;
+            self.start(product::Variant::Lane(variant), &output, token + 1, place).await?;
         }
         self.lab.read(&output, TOKENS as usize * self.rows as usize).await
     }
 
     /// `[tokens, rows]` bits in one dispatch.
-    async fn product(&self, kernel: Kernel, tokens: u32, groups: [u32; 3]) -> Result<Vec<u32>, GpuError> {
+    async fn product(&self, variant: product::Variant, tokens: u32) -> Result<Vec<u32>, GpuError> {
         let len = tokens as usize * self.rows as usize;
         let output = self.lab.zeros(len).await?;
-        self.start(kernel, &output, tokens, self.params(false), groups).await?;
+        self.start(variant, &output, tokens, self.params(false)).await?;
         self.lab.read(&output, len).await
     }
 
@@ -315,15 +314,19 @@ impl Bench<'_> {
 
     async fn start(
         &self,
-        kernel: Kernel,
+        variant: product::Variant,
         output: &LabBuffer,
         live: u32,
-        params: matrix::Params,
-        groups: [u32; 3],
+        params: product::Params,
     ) -> Result<(), GpuError> {
         self.lab.write(&self.control, &control(live));
-        let placed = self.planes.iter().chain(&self.inputs).map(|(number, buffer)| (*number, buffer));
-        let bindings: Vec<_> = placed.chain([(6, output), (7, &self.control)]).collect();
-        self.lab.start(kernel, &bindings, params, groups).await.map(|_| ())
+        let bindings = product::Bindings {
+            weights: self.planes.bindings(),
+            input: self.inputs.bindings(),
+            output: output.slice(),
+            control: self.control.slice(),
+        };
+        let groups = variant.groups(self.rows, live);
+        self.lab.start(variant, &bindings, params, groups).await.map(|_| ())
     }
 }

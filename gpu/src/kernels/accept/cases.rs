@@ -4,9 +4,9 @@ use fanlight_messages::control::{BLOCK_WORDS, ControlBlock, END_IDS_MAX, END_IDS
 use fanlight_messages::draft::{ANCESTOR_STRIDE, DRAFT_BYTES};
 
 use super::twin::{CONTEXT, Slice, State, accept, packed_path};
-use super::{Form, Params};
+use super::{Bindings, Form, Params, Variant};
+use crate::kernels::choose;
 use crate::kernels::testing::{Place, Wanted, block_on, control, lab};
-use crate::kernels::{Kernel, choose};
 use crate::lab::{Lab, Noise};
 
 /// A step: the control block before it, end ids, what each node chooses from, and the fault bits.
@@ -217,9 +217,16 @@ async fn run(lab: &Lab, before: &State, rows: &[Vec<Slice>], parents: &[usize], 
     let table = lab.words(&ancestors(parents)).await.expect("a buffer");
     let faults = lab.words(&[before.faults]).await.expect("a buffer");
     let control = lab.words(&before.words).await.expect("a buffer");
-    let bindings =
-        [(0, &partials), (1, &tokens), (2, &draft), (3, &history), (4, &table), (6, &faults), (7, &control)];
-    lab.run(Kernel::Accept, &bindings, Params { form: form as u32 }, [1, 1, 1]).await.expect("a run");
+    let bindings = Bindings {
+        partials: partials.slice(),
+        tokens: tokens.slice(),
+        draft: draft.slice(),
+        history: history.slice(),
+        ancestors: table.slice(),
+        faults: faults.slice(),
+        control: control.slice(),
+    };
+    lab.run(Variant, &bindings, Params { form: form as u32 }, [1, 1, 1]).await.expect("a run");
     let read = async |buffer, len: usize| lab.read(buffer, len).await.expect("a readback");
     State {
         words: read(&control, before.words.len()).await,

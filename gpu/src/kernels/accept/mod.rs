@@ -5,44 +5,56 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::source::{RenderError, Shader, render, step_words};
-use fanlight_messages::control::{END_IDS_WORD, HASHES_WORD, RECORDS, RECORDS_WORD, RING_LEN, RING_WORD};
 use minijinja::context;
 
-/// What a step was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Form {
-    /// The last batch of a prompt: one row of logits, any fault counts.
-    Prompt = 0,
-    /// One token.
-    Plain = 1,
-    /// A draft tree.
-    Tree = 2,
+use crate::shader::{
+    Ancestors, Choices, Control, Declared, Draft, Faults, History, RenderError, Shader, Slice, Tokens,
+    bindings, record, render, templates,
+};
+
+pub use crate::shader::Form;
+
+/// The only pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variant;
+
+record! {
+    /// `Params` of the shader.
+    pub struct Params {
+        pub form: u32,
+    }
 }
 
-impl Form {
-    /// All of them, in order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Prompt, Self::Plain, Self::Tree];
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// Slices of the rows of logits.
+        pub partials: Slice<'a, Choices>,
+        /// Tokens of the nodes; the next root goes to the first.
+        pub tokens: Slice<'a, Tokens>,
+        /// The tree, and what came of it.
+        pub draft: Slice<'a, Draft>,
+        /// Where committed tokens go.
+        pub history: Slice<'a, History>,
+        /// Ancestors of the nodes.
+        pub ancestors: Slice<'a, Ancestors>,
+        /// Rows that are broken.
+        pub faults: Slice<'a, Faults>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
-/// `Params` of the shader.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub form: u32,
-}
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
 
-pub(super) fn shader() -> Result<Shader, RenderError> {
-    render(
-        "accept".into(),
-        &["step_words", "accept"],
-        context! {
-            end_ids_word => END_IDS_WORD, ring_word => RING_WORD, ring_len => RING_LEN,
-            hashes_word => HASHES_WORD, records_word => RECORDS_WORD, records => RECORDS,
-            ..step_words()
-        },
-        Vec::new(),
-    )
+    fn shader(self) -> Result<Shader, RenderError> {
+        render("accept".into(), templates!["accept.wgsl.j2"], context! {}, Vec::new())
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        vec![Self]
+    }
 }

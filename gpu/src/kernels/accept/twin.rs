@@ -1,8 +1,8 @@
 //! The plain commit of a step.
 
 use fanlight_messages::control::{
-    BLOCK_WORDS, ControlBlock, END_IDS_MAX, END_IDS_WORD, HASHES_WORD, RECORD_WORDS, RECORDS, RECORDS_WORD,
-    RING_LEN, RING_WORD,
+    BLOCK_WORDS, ControlBlock, END_IDS_MAX, END_IDS_WORD, EndReason, HASHES_WORD, RECORD_WORDS, RECORDS,
+    RECORDS_WORD, RING_LEN, RING_WORD,
 };
 use fanlight_messages::draft::{
     CHOICES_WORD, DEPTH_MAX, EXPECTED_WORD, MEMORY_TOKENS, PATH_WORD, VISITED_WORD,
@@ -61,7 +61,7 @@ pub(super) fn accept(state: &mut State, rows: &[Vec<Slice>], parents: &[usize], 
         let fault = if form == Form::Prompt { faults } else { faults >> node & 1 };
         if fault != 0 {
             control.poison = 1;
-            break 4;
+            break EndReason::Poisoned as u32;
         }
         let token = choice(&rows[node]);
         control.hash =
@@ -69,7 +69,7 @@ pub(super) fn accept(state: &mut State, rows: &[Vec<Slice>], parents: &[usize], 
         state.draft[CHOICES_WORD as usize + path.len()] = token;
         state.draft[PATH_WORD as usize + path.len()] = node as u32;
         if state.words[END_IDS_WORD as usize..][..END_IDS_MAX as usize].contains(&token) {
-            break 1;
+            break EndReason::EndToken as u32;
         }
         state.words[(RING_WORD + control.ring_head % RING_LEN) as usize] = token;
         state.words[(HASHES_WORD + control.ring_head % RING_LEN) as usize] = control.hash;
@@ -78,9 +78,9 @@ pub(super) fn accept(state: &mut State, rows: &[Vec<Slice>], parents: &[usize], 
         let child =
             (1..live).find(|n| form == Form::Tree && parents[*n] == node && state.tokens[*n] == token);
         if control.tokens_left == 0 {
-            break 2;
+            break EndReason::TokenLimit as u32;
         } else if control.committed >= control.context {
-            break 3;
+            break EndReason::ContextFull as u32;
         }
         state.history[control.committed as usize] = token;
         match child.filter(|_| path.len() < DEPTH_MAX as usize) {
@@ -102,7 +102,8 @@ pub(super) fn accept(state: &mut State, rows: &[Vec<Slice>], parents: &[usize], 
 /// What a step leaves for the next one and for the host. `path` holds the committed nodes below the root.
 fn finish(state: &mut State, control: &mut ControlBlock, path: &[usize], form: Form, emitted: u32) {
     let is_tree = form == Form::Tree;
-    let visited = if is_tree && control.end != 4 { path.len() as u32 + 1 } else { 0 };
+    let visited =
+        if is_tree && control.end != EndReason::Poisoned as u32 { path.len() as u32 + 1 } else { 0 };
     state.draft[VISITED_WORD as usize] = visited;
     let parity = control.pending & 0x8000_0000;
     control.pending = if is_tree { (parity ^ 0x8000_0000) | path.len() as u32 } else { parity };

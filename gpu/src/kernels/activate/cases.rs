@@ -2,8 +2,7 @@
 
 use fanlight_messages::layout::SlabLayout;
 
-use super::{Params, Variant, twin};
-use crate::kernels::Kernel;
+use super::{Bindings, Params, Variant, twin};
 use crate::kernels::testing::quantised::{Element, Outputs, Planes};
 use crate::kernels::testing::{Place, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
@@ -40,14 +39,18 @@ async fn run(
     let control = lab.words(control).await.expect("a buffer");
     let outputs = Outputs::new(lab, variant.layout, ROWS, variant.keeps_values).await;
     let vectors = lab.floats(bias.unwrap_or(&[0.0; 4])).await.expect("a buffer");
-    let mut bindings = vec![(0, &input), (1, &vectors), (7, &control)];
-    bindings.extend(outputs.bindings());
+    let bindings = Bindings {
+        rows: input.slice(),
+        vectors: vectors.slice(),
+        output: outputs.bindings(),
+        control: control.slice(),
+    };
     let params = Params {
         len: variant.layout.blocks * 32,
         bias_offset: GAP as u32,
         has_bias: u32::from(bias.is_some()),
     };
-    lab.run(Kernel::Activate(variant), &bindings, params, variant.groups(ROWS as u32)).await.expect("a run");
+    lab.run(variant, &bindings, params, variant.groups(ROWS as u32)).await.expect("a run");
     outputs.read(lab).await
 }
 

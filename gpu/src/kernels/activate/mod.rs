@@ -5,9 +5,14 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::source::{RenderError, Shader, render};
-use super::{GateFunction, SlabLayout, format};
+use fanlight_messages::layout::SlabLayout;
+use fanlight_messages::program::GateFunction;
 use minijinja::context;
+
+use crate::shader::{
+    Control, Declared, Quantised, RenderError, Rows, Shader, Slice, Vectors, bindings, format, record,
+    render, row_groups, templates,
+};
 
 /// One pipeline per width and function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,14 +27,27 @@ pub struct Variant {
     pub keeps_values: bool,
 }
 
-/// `Params` of the shader.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub len: u32,
-    pub bias_offset: u32,
-    pub has_bias: u32,
+record! {
+    /// `Params` of the shader.
+    pub struct Params {
+        pub len: u32,
+        pub bias_offset: u32,
+        pub has_bias: u32,
+    }
+}
+
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// gate|up rows, or up rows.
+        pub rows: Slice<'a, Rows>,
+        /// Biases.
+        pub vectors: Slice<'a, Vectors>,
+        /// The quantised row.
+        pub output: Quantised<'a>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
 impl Variant {
@@ -42,8 +60,13 @@ impl Variant {
     pub fn groups(self, tokens: u32) -> [u32; 3] {
         [row_groups(self.layout), tokens, 1]
     }
+}
 
-    pub(super) fn shader(self) -> Result<Shader, RenderError> {
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
         let function = if self.gelu { "gelu" } else { "silu" };
         render(
             format!(
@@ -51,14 +74,20 @@ impl Variant {
                 if self.gated { "" } else { " ungated" },
                 self.layout.blocks * 32
             ),
-            &["control", "activate", "broken", "quantise"],
+            templates!["activate.wgsl.j2"],
             context! { keeps_values => self.keeps_values, gated => self.gated, function },
             format::slab_constants(self.layout),
         )
     }
-}
 
-/// Workgroups of 64 threads, eight elements each, that cover a row with its padding.
-pub(super) fn row_groups(layout: SlabLayout) -> u32 {
-    (layout.padded_blocks() * 4).div_ceil(64)
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let flags = [true, false].into_iter().flat_map(|gelu| [(gelu, true), (gelu, false)]);
+        let flags = flags.flat_map(|(gelu, gated)| [(gelu, gated, true), (gelu, gated, false)]);
+        let of = |layout| {
+            let of = move |(gelu, gated, keeps_values)| Self { layout, gelu, gated, keeps_values };
+            flags.clone().map(of)
+        };
+        format::tested_layouts().into_iter().flat_map(of).collect()
+    }
 }

@@ -4,10 +4,10 @@
 use fanlight_messages::draft::{ANCESTOR_STRIDE, MEMORY_TOKENS};
 use fanlight_messages::sampling::{Sampling, SamplingOptions};
 
-use super::{Params, twin};
+use super::{Bindings, Params, Variant, twin};
 use crate::kernels::accept::Form;
+use crate::kernels::choose;
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, control, ended, lab};
-use crate::kernels::{Kernel, choose};
 use crate::lab::{Lab, Noise};
 
 /// Roundings of f32 operations that a logit goes through: bias, penalty, count, presence.
@@ -84,18 +84,18 @@ async fn run(lab: &Lab, case: &Case, rows: &[Vec<f32>], control: &[u32]) -> Answ
     let control = lab.words(control).await.expect("a buffer");
     let faults = lab.words(&[0]).await.expect("a buffer");
     let params = Params { len: rows[0].len() as u32, hash: 1, form: case.form as u32 };
-    let bindings = [
-        (0, &logits),
-        (1, &partials),
-        (2, &tokens),
-        (3, &history),
-        (4, &ancestors),
-        (6, &words),
-        (7, &control),
-        (9, &faults),
-    ];
+    let bindings = Bindings {
+        logits: logits.slice(),
+        partials: partials.slice(),
+        tokens: tokens.slice(),
+        history: history.slice(),
+        ancestors: ancestors.slice(),
+        sampling: words.slice(),
+        control: control.slice(),
+        faults: faults.slice(),
+    };
     let grid = choose::grid(params.len, rows.len() as u32);
-    lab.run(Kernel::Adjust, &bindings, params, grid).await.expect("a run");
+    lab.run(Variant, &bindings, params, grid).await.expect("a run");
     Answer {
         logits: lab.read(&logits, rows.len() * rows[0].len()).await.expect("a readback"),
         partials: lab.read(&partials, len).await.expect("a readback"),

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use fanlight_messages::plan::{KvFormat, TREE_ROWS};
 
 use super::twin::{Row, attend};
-use super::{Form, Params, Variant};
-use crate::kernels::Kernel;
+use super::{Bindings, Form, Params, Variant};
 use crate::kernels::testing::cache::{Cache, Side};
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
@@ -200,10 +199,17 @@ async fn run(lab: &Lab, case: &Case, data: &Data, control: &[u32]) -> Vec<u32> {
     let len = case.tokens * case.query_heads() * case.chunk_count() * (head_len + 2);
     let partials = lab.words(&vec![SENTINEL; len]).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
-    let bindings = [(0, &queries), (1, &keys), (2, &values), (3, &ancestors), (4, &partials), (7, &control)];
+    let bindings = Bindings {
+        query: queries.slice(),
+        keys: keys.slice(),
+        values: values.slice(),
+        ancestors: (case.form == Form::Tree).then(|| ancestors.slice()),
+        partials: partials.slice(),
+        control: control.slice(),
+    };
     let rows = (case.tokens * heads_per_kv) as u32;
     let groups = variant.groups(case.group.1 as u32, (POSITIONS / 64) as u32, rows);
-    lab.run(Kernel::Attention(variant), &bindings, params, groups).await.expect("a run");
+    lab.run(variant, &bindings, params, groups).await.expect("a run");
     lab.read(&partials, len).await.expect("a readback")
 }
 

@@ -6,10 +6,13 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::KvFormat;
-use super::heads::kv_name;
-use super::source::{RenderError, Shader, render};
+use fanlight_messages::plan::KvFormat;
 use minijinja::context;
+
+use crate::shader::{
+    Ancestors, Control, Declared, Keys, Partials, RenderError, Rows, Shader, Slice, Values, bindings,
+    kv_name, record, render, templates,
+};
 
 /// How positions map to cache rows and who folds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,20 +51,37 @@ pub struct Variant {
 /// Eight threads per query row reduce a chunk, so eight rows fill a workgroup of 64.
 pub const QUERIES_MAX: u32 = 8;
 
-/// `Params` of the shader.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub query_heads: u32,
-    pub kv_heads: u32,
-    pub group_first: u32,
-    pub heads_per_kv: u32,
-    pub cache_rows: u32,
-    pub window: u32,
-    pub chunk_count: u32,
-    pub first_node: u32,
-    pub soft_cap: f32,
+record! {
+    /// `Params` of the shader.
+    pub struct Params {
+        pub query_heads: u32,
+        pub kv_heads: u32,
+        pub group_first: u32,
+        pub heads_per_kv: u32,
+        pub cache_rows: u32,
+        pub window: u32,
+        pub chunk_count: u32,
+        pub first_node: u32,
+        pub soft_cap: f32,
+    }
+}
+
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// Scaled queries.
+        pub query: Slice<'a, Rows>,
+        /// Keys of the head group.
+        pub keys: Slice<'a, Keys>,
+        /// Values of the head group.
+        pub values: Slice<'a, Values>,
+        /// Ancestors of the nodes, for trees.
+        pub ancestors: Option<Slice<'a, Ancestors>>,
+        /// Chunks that the fold kernel folds.
+        pub partials: Slice<'a, Partials>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
 impl Variant {
@@ -85,16 +105,32 @@ impl Variant {
             _ => 4,
         }
     }
+}
 
-    pub(super) fn shader(self) -> Result<Shader, RenderError> {
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("attention {} {}×{}", self.form.name(), self.head_len, self.queries),
-            &["control", "capped", "attention", "attention_access"],
+            templates!["attention.wgsl.j2", "access.wgsl.j2", "weights.wgsl.j2"],
             context! {
                 head_len => self.head_len, kv => kv_name(self.kv_format), form => self.form.name(),
                 queries => self.queries, teams => self.teams(),
             },
             Vec::new(),
         )
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let forms = [Form::Split, Form::Tree, Form::Tiled];
+        let of = |(head_len, kv_format)| {
+            let of =
+                move |form| [1, 2, 3, 4, 7, 8].map(|queries| Self { head_len, kv_format, form, queries });
+            forms.into_iter().flat_map(of)
+        };
+        crate::shader::format::tested_heads().into_iter().flat_map(of).collect()
     }
 }

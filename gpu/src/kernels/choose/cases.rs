@@ -1,8 +1,7 @@
 //! The choice over rows of up to 262,144 logits: maxima at every kind of place, ties, hashes. All of it is
 //! exact.
 
-use super::{Params, SLICES, grid, twin};
-use crate::kernels::Kernel;
+use super::{Bindings, Params, SLICES, Variant, grid, twin};
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
 
@@ -29,8 +28,13 @@ async fn run(lab: &Lab, rows: &[Vec<f32>], hash: bool, control: &[u32]) -> (Vec<
     let partials = lab.words(&vec![SENTINEL; len]).await.expect("a buffer");
     let params = Params { len: rows[0].len() as u32, hash: u32::from(hash) };
     let faults = lab.words(&[0]).await.expect("a buffer");
-    let bindings = [(0, &logits), (1, &partials), (7, &control), (9, &faults)];
-    lab.run(Kernel::Choose, &bindings, params, grid(params.len, rows.len() as u32)).await.expect("a run");
+    let bindings = Bindings {
+        logits: logits.slice(),
+        partials: partials.slice(),
+        control: control.slice(),
+        faults: faults.slice(),
+    };
+    lab.run(Variant, &bindings, params, grid(params.len, rows.len() as u32)).await.expect("a run");
     let faults = lab.read(&faults, 1).await.expect("a readback");
     (lab.read(&partials, len).await.expect("a readback"), faults[0])
 }

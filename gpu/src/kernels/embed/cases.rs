@@ -3,10 +3,10 @@
 use fanlight_messages::TensorType;
 use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 
-use super::{Params, Variant, twin};
+use super::{Bindings, Params, Variant, twin};
+use crate::kernels::repack;
 use crate::kernels::testing::file::random_weights;
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, control, dot_variants, ended, lab};
-use crate::kernels::{Kernel, repack};
 use crate::lab::{Lab, Noise};
 
 /// The page holds rows 100..108 of the table.
@@ -26,10 +26,7 @@ async fn check(lab: &Lab, tensor_type: TensorType, columns: u32, packed_dot: boo
     let bytes = random_weights(tensor_type, ROWS * len, &mut noise);
     let table = repack::twin::weights(tensor_type, &bytes);
     let planes = repack::twin::repack(tensor_type, &bytes, ROWS, columns);
-    let mut buffers = Vec::new();
-    for (number, words) in planes.numbered().into_iter().filter(|(_, words)| !words.is_empty()) {
-        buffers.push((number, lab.words(words).await.expect("a buffer")));
-    }
+    let planes = planes.upload(lab).await;
     let tokens = lab.words(&TOKENS).await.expect("a buffer");
     let wanted: Vec<Wanted> = TOKENS
         .iter()
@@ -51,15 +48,19 @@ async fn check(lab: &Lab, tensor_type: TensorType, columns: u32, packed_dot: boo
         blocks: layout.blocks,
         scale: SCALE,
     };
-    let kernel = Kernel::Embed(Variant { format: ResidentFormat::of(tensor_type), layout, packed_dot });
+    let variant = Variant { format: ResidentFormat::of(tensor_type), layout, packed_dot };
     let case = format!("{tensor_type} {columns} columns");
     let place = Place { kernel: "embed", case: &case, what: "rows", row_len: len };
     for (words, is_running) in [(control(40, LIVE), true), (ended(40, LIVE), false)] {
         let control = lab.words(&words).await.expect("a buffer");
         let output = lab.words(&vec![SENTINEL; len * TOKENS.len()]).await.expect("a buffer");
-        let mut bindings: Vec<_> = buffers.iter().map(|(number, buffer)| (*number, buffer)).collect();
-        bindings.extend([(4, &tokens), (6, &output), (7, &control)]);
-        lab.run(kernel, &bindings, params, Variant::groups(TOKENS.len() as u32)).await.expect("a run");
+        let bindings = Bindings {
+            table: planes.bindings(),
+            tokens: tokens.slice(),
+            output: output.slice(),
+            control: control.slice(),
+        };
+        lab.run(variant, &bindings, params, Variant::groups(TOKENS.len() as u32)).await.expect("a run");
         let got = lab.read(&output, len * TOKENS.len()).await.expect("a readback");
         if is_running {
             place.assert(&wanted, &got);

@@ -5,9 +5,13 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::source::{RenderError, Shader, render};
-use super::{ResidentFormat, SlabLayout, format};
+use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use minijinja::context;
+
+use crate::shader::{
+    Control, Declared, Planes, RenderError, Rows, Shader, Slice, Tokens, bindings, format, record, render,
+    templates,
+};
 
 /// One pipeline per format and width of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,16 +24,29 @@ pub struct Variant {
     pub packed_dot: bool,
 }
 
-/// `Params` of the shader.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub first_row: u32,
-    pub rows: u32,
-    pub output_len: u32,
-    pub blocks: u32,
-    pub scale: f32,
+record! {
+    /// `Params` of the shader.
+    pub struct Params {
+        pub first_row: u32,
+        pub rows: u32,
+        pub output_len: u32,
+        pub blocks: u32,
+        pub scale: f32,
+    }
+}
+
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// Rows of the table.
+        pub table: Planes<'a>,
+        /// Tokens of the batch.
+        pub tokens: Slice<'a, Tokens>,
+        /// Embeddings.
+        pub output: Slice<'a, Rows>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
 impl Variant {
@@ -37,19 +54,27 @@ impl Variant {
     pub fn groups(tokens: u32) -> [u32; 3] {
         [tokens, 1, 1]
     }
+}
 
-    pub(super) fn shader(self) -> Result<Shader, RenderError> {
-        let mut parts = format::weight_parts(self.format);
-        parts.push("embed");
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("embed {:?} {}", self.format, self.layout.blocks * 32),
-            &parts,
+            templates!["embed.wgsl.j2"],
             context! {
                 packed_dot => self.packed_dot,
-                is_float => format::is_float(self.format),
                 ..format::context(self.format)
             },
             format::weight_constants(self.format, self.layout),
         )
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let of = |(format, layout, packed_dot)| Self { format, layout, packed_dot };
+        format::tested().into_iter().map(of).collect()
     }
 }

@@ -4,8 +4,7 @@
 use fanlight_messages::layout::SlabLayout;
 
 use super::twin::{self, Chunk};
-use super::{Params, Variant};
-use crate::kernels::Kernel;
+use super::{Bindings, Params, Variant};
 use crate::kernels::testing::quantised::{Element, Outputs, Planes};
 use crate::kernels::testing::{Place, SENTINEL, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
@@ -102,9 +101,13 @@ async fn run(lab: &Lab, case: &Case, partials: &[u32], chunk_count: usize, contr
     let ancestors = lab.words(&ancestors).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
     let outputs = Outputs::new(lab, layout, case.first_node + case.rows, case.keeps_values).await;
-    let mut bindings = vec![(0, &partials), (1, &ancestors), (7, &control)];
-    bindings.extend(outputs.bindings());
-    lab.run(Kernel::Fold(variant), &bindings, params, variant.groups(case.rows as u32)).await.expect("a run");
+    let bindings = Bindings {
+        partials: partials.slice(),
+        ancestors: variant.tree.then(|| ancestors.slice()),
+        output: outputs.bindings(),
+        control: control.slice(),
+    };
+    lab.run(variant, &bindings, params, variant.groups(case.rows as u32)).await.expect("a run");
     outputs.read(lab).await
 }
 

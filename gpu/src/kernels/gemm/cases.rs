@@ -4,7 +4,7 @@ use fanlight_messages::TensorType;
 use fanlight_messages::layout::ResidentFormat;
 
 use super::Variant;
-use crate::kernels::Kernel;
+use crate::kernels::product;
 use crate::kernels::testing::product::{Dispatch, Product};
 use crate::kernels::testing::{block_on, dot_variants, lab};
 use crate::lab::Lab;
@@ -19,7 +19,7 @@ async fn check(lab: &Lab, product: &Product, case: &str, packed_dot: bool, group
     let variant = Variant { format, layout: product.layout, packed_dot };
     let dispatch = Dispatch {
         case,
-        kernel: Kernel::Gemm(variant),
+        variant: product::Variant::Gemm(variant),
         groups: groups.unwrap_or_else(|| variant.groups(product.rows as u64, TOKENS as u32)),
         live: TOKENS,
         written: 0..TOKENS,

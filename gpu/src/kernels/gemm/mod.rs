@@ -3,11 +3,12 @@
 #[cfg(test)]
 mod cases;
 
-use super::source::{RenderError, Shader, render};
-use super::{ResidentFormat, SlabLayout, format, grid};
+use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use minijinja::context;
 
-pub use super::matrix::Params;
+use crate::shader::{Declared, RenderError, Shader, format, grid, render, templates};
+
+pub use super::matrix::{Bindings, Params};
 
 /// Rows per thread.
 const ROWS: u32 = 4;
@@ -33,17 +34,26 @@ impl Variant {
         let [x, y] = grid(rows.div_ceil(u64::from(SIDE * ROWS)));
         [x, y, tokens.div_ceil(SIDE * TOKENS)]
     }
+}
 
-    pub(super) fn shader(self) -> Result<Shader, RenderError> {
-        let mut parts = format::weight_parts(self.format);
-        parts.extend([format::input_loader(self.format), "zero", "gemm"]);
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("gemm {:?} {}", self.format, self.layout.blocks * 32),
-            &parts,
+            templates!["gemm.wgsl.j2"],
             context! {
                 packed_dot => self.packed_dot, rows => ROWS, tokens => TOKENS, ..format::context(self.format)
             },
             format::weight_constants(self.format, self.layout),
         )
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let of = |(format, layout, packed_dot)| Self { format, layout, packed_dot };
+        format::tested().into_iter().map(of).collect()
     }
 }

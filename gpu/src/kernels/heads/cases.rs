@@ -5,8 +5,9 @@ use fanlight_messages::draft::{ANCESTOR_STRIDE, DEPTH_MAX};
 use fanlight_messages::plan::KvFormat;
 
 use super::twin::Head;
-use super::{ADJACENT, BIAS, KEY_NORM, Params, QUERY_FACTOR, QUERY_NORM, ROW_NORM, Variant, WRITES_QUERIES};
-use crate::kernels::Kernel;
+use super::{
+    ADJACENT, BIAS, Bindings, KEY_NORM, Params, QUERY_FACTOR, QUERY_NORM, ROW_NORM, Variant, WRITES_QUERIES,
+};
 use crate::kernels::testing::cache::{Cache, Side};
 use crate::kernels::testing::{Place, SENTINEL, Sum, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
@@ -98,8 +99,8 @@ impl Case {
         (0..len).map(|e| element(e).powi(2)).sum::<f64>() / len as f64
     }
 
-    fn kernel(&self) -> Kernel {
-        Kernel::Heads(Variant { head_len: self.head_len as u32, kv_format: self.format, tree: self.tree })
+    fn variant(&self) -> Variant {
+        Variant { head_len: self.head_len as u32, kv_format: self.format, tree: self.tree }
     }
 
     fn cache(&self) -> Cache {
@@ -217,21 +218,20 @@ async fn run(lab: &Lab, case: &Case, step: &Step, control: &[u32]) -> Answer {
     let rows = table.chunks_exact_mut(ANCESTOR_STRIDE as usize);
     rows.zip(DEPTHS).for_each(|(row, depth)| row[ANCESTOR_STRIDE as usize - 1] = depth as u32);
     let ancestors = lab.words(&table).await.expect("a buffer");
-    let bindings = [
-        (0, &input),
-        (1, &turns),
-        (2, &vectors),
-        (3, &query),
-        (4, &keys),
-        (5, &values),
-        (6, &ancestors),
-        (7, &control),
-    ];
+    let bindings = Bindings {
+        input: input.slice(),
+        rope: turns.slice(),
+        vectors: vectors.slice(),
+        query: query.slice(),
+        keys: keys.slice(),
+        values: values.slice(),
+        ancestors: case.tree.then(|| ancestors.slice()),
+        control: control.slice(),
+    };
     let queries = if case.has(WRITES_QUERIES) { QUERY_HEADS } else { 0 };
     let groups_x = (queries + 2 * case.group_heads) as u32;
     let groups = if case.tree { [groups_x, DEPTH_MAX, 2] } else { [groups_x, ROWS as u32, 1] };
-    let kernel = case.kernel();
-    lab.run(kernel, &bindings, params, groups).await.expect("a run");
+    lab.run(case.variant(), &bindings, params, groups).await.expect("a run");
     let words = case.cache().words();
     Answer {
         query: lab.read(&query, query_len).await.expect("a readback"),
@@ -372,16 +372,16 @@ fn check_copies(lab: &Lab, case: &Case, pending: usize, parity: usize, end: u32)
             [lab.words(&before[0]).await, lab.words(&before[1]).await].map(|b| b.expect("a buffer"));
         let other = lab.zeros(4096).await.expect("a buffer");
         let query = lab.zeros(4096).await.expect("a buffer");
-        let bindings = [
-            (0, &other),
-            (1, &other),
-            (2, &other),
-            (3, &query),
-            (4, &keys),
-            (5, &values),
-            (6, &other),
-            (7, &control),
-        ];
+        let bindings = Bindings {
+            input: other.slice(),
+            rope: other.slice(),
+            vectors: other.slice(),
+            query: query.slice(),
+            keys: keys.slice(),
+            values: values.slice(),
+            ancestors: Some(other.slice()),
+            control: control.slice(),
+        };
         let params = Params {
             query_heads: QUERY_HEADS as u32,
             kv_heads: KV_HEADS as u32,
@@ -392,7 +392,7 @@ fn check_copies(lab: &Lab, case: &Case, pending: usize, parity: usize, end: u32)
             ..bytemuck::Zeroable::zeroed()
         };
         let groups = [(QUERY_HEADS + 2 * KV_HEADS) as u32, DEPTH_MAX, 2];
-        lab.run(case.kernel(), &bindings, params, groups).await.expect("a run");
+        lab.run(case.variant(), &bindings, params, groups).await.expect("a run");
         let read = async |buffer| lab.read(buffer, cache.words()).await.expect("a readback");
         [read(&keys).await, read(&values).await]
     });

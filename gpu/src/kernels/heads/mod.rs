@@ -5,9 +5,13 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::KvFormat;
-use super::source::{RenderError, Shader, render};
+use fanlight_messages::plan::KvFormat;
 use minijinja::context;
+
+use crate::shader::{
+    Ancestors, Control, Declared, Keys, RenderError, Rope, Rows, Shader, Slice, Values, Vectors, bindings,
+    kv_name, record, render, templates,
+};
 
 /// One pipeline per head length, cache format and place of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,31 +39,55 @@ pub const ROW_NORM: u32 = 32;
 /// Rows of the position table end in the factor of the queries.
 pub const QUERY_FACTOR: u32 = 64;
 
-/// `Params` of the shader.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub query_heads: u32,
-    pub kv_heads: u32,
-    pub group_first: u32,
-    pub group_heads: u32,
-    pub input_len: u32,
-    pub bias_offset: u32,
-    pub query_norm_offset: u32,
-    pub key_norm_offset: u32,
-    pub flags: u32,
-    pub pairs: u32,
-    pub cache_rows: u32,
-    pub epsilon: f32,
-    pub query_scale: f32,
+record! {
+    /// `Params` of the shader.
+    pub struct Params {
+        pub query_heads: u32,
+        pub kv_heads: u32,
+        pub group_first: u32,
+        pub group_heads: u32,
+        pub input_len: u32,
+        pub bias_offset: u32,
+        pub query_norm_offset: u32,
+        pub key_norm_offset: u32,
+        pub flags: u32,
+        pub pairs: u32,
+        pub cache_rows: u32,
+        pub epsilon: f32,
+        pub query_scale: f32,
+    }
 }
 
-impl Variant {
-    pub(super) fn shader(self) -> Result<Shader, RenderError> {
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// q|k|v rows.
+        pub input: Slice<'a, Rows>,
+        /// Rotations by position.
+        pub rope: Slice<'a, Rope>,
+        /// Biases and weights of norms.
+        pub vectors: Slice<'a, Vectors>,
+        /// Scaled queries.
+        pub query: Slice<'a, Rows>,
+        /// Keys of the head group.
+        pub keys: Slice<'a, Keys>,
+        /// Values of the head group.
+        pub values: Slice<'a, Values>,
+        /// Ancestors of the nodes, for trees.
+        pub ancestors: Option<Slice<'a, Ancestors>>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
+}
+
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
         render(
             format!("heads{} {} {:?}", if self.tree { " tree" } else { "" }, self.head_len, self.kv_format),
-            &["control", "heads"],
+            templates!["heads.wgsl.j2"],
             context! {
                 head_len => self.head_len,
                 group => (self.head_len / 2).next_multiple_of(32),
@@ -69,12 +97,10 @@ impl Variant {
             Vec::new(),
         )
     }
-}
 
-/// The templates' name of a cache format.
-pub(super) fn kv_name(format: KvFormat) -> &'static str {
-    match format {
-        KvFormat::F16 => "f16",
-        KvFormat::F32 => "f32",
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let of = |(head_len, kv_format)| [true, false].map(|tree| Self { head_len, kv_format, tree });
+        crate::shader::format::tested_heads().into_iter().flat_map(of).collect()
     }
 }

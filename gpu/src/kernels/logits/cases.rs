@@ -1,7 +1,6 @@
 //! Rows of ordinary, huge, tiny and broken logits, with and without scale and cap.
 
-use super::{Params, grid, twin};
-use crate::kernels::Kernel;
+use super::{Bindings, Params, Variant, grid, twin};
 use crate::kernels::testing::{Place, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
 
@@ -23,8 +22,8 @@ fn run(lab: &Lab, logits: &[f32], scale: f32, soft_cap: f32, control: &[u32]) ->
         let rows = lab.floats(logits).await.expect("a buffer");
         let control = lab.words(control).await.expect("a buffer");
         let params = Params { len: LEN as u32, scale, soft_cap };
-        let bindings = [(0, &rows), (7, &control)];
-        lab.run(Kernel::Logits, &bindings, params, grid(LEN as u32, ROWS as u32)).await.expect("a run");
+        let bindings = Bindings { logits: rows.slice(), control: control.slice() };
+        lab.run(Variant, &bindings, params, grid(LEN as u32, ROWS as u32)).await.expect("a run");
         lab.read(&rows, logits.len()).await.expect("a readback")
     })
 }

@@ -5,12 +5,13 @@ use fanlight_messages::TensorType;
 use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 
 use super::{BUCKETS, Variant};
+use crate::kernels::product;
 use crate::kernels::repack::{self, cases::known_products};
 use crate::kernels::testing::product::{Dispatch, Product};
 use crate::kernels::testing::quantised::Activation;
 use crate::kernels::testing::{Place, ROUNDING, Wanted, block_on, control, dot_variants, lab};
-use crate::kernels::{Kernel, grid};
 use crate::lab::Lab;
+use crate::shader::grid;
 
 /// Two tiles of rows and a tail at every tuning used here.
 const ROWS: usize = 70;
@@ -19,7 +20,7 @@ async fn check(lab: &Lab, product: &Product, case: &str, variant: Variant) {
     let tokens = variant.tokens as usize;
     let dispatch = Dispatch {
         case,
-        kernel: Kernel::Matrix(variant),
+        variant: product::Variant::Lane(variant),
         groups: variant.groups(product.rows as u64),
         live: tokens,
         written: 0..tokens,
@@ -55,7 +56,7 @@ fn every_bucket_and_the_last_row_alone_multiply() {
         let variant = product.lane(1, packed);
         let dispatch = Dispatch {
             case: &format!("last of {live} rows"),
-            kernel: Kernel::Matrix(variant),
+            variant: product::Variant::Lane(variant),
             groups: variant.groups(ROWS as u64),
             live,
             written: live - 1..live,
@@ -104,7 +105,7 @@ fn known_rows_give_known_products() {
             let case = format!("known row, packed dot {packed}");
             let dispatch = Dispatch {
                 case: &case,
-                kernel: Kernel::Matrix(variant),
+                variant: product::Variant::Lane(variant),
                 groups: variant.groups(1),
                 live: 1,
                 written: 0..1,
@@ -147,7 +148,7 @@ fn packed_dot_products_of_extreme_bytes_are_exact() {
             let variant = product.lane(1, *packed);
             let dispatch = Dispatch {
                 case: "D06",
-                kernel: Kernel::Matrix(variant),
+                variant: product::Variant::Lane(variant),
                 groups: variant.groups(8),
                 live: 1,
                 written: 0..1,

@@ -5,9 +5,13 @@ mod cases;
 #[cfg(test)]
 pub(super) mod twin;
 
-use super::source::{RenderError, Shader, render};
-use super::{ResidentFormat, SlabLayout, format, grid};
+use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use minijinja::context;
+
+use crate::shader::{
+    Control, Declared, Input, Planes, RenderError, Rows, Shader, Slice, bindings, format, grid, record,
+    render, templates,
+};
 
 /// One pipeline per format, width and token count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,15 +30,28 @@ pub struct Variant {
     pub packed_dot: bool,
 }
 
-/// `Params` of the shader, shared with the GEMM.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub rows: u32,
-    pub output_len: u32,
-    pub output_offset: u32,
-    pub last_only: u32,
+record! {
+    /// `Params` of the shader, shared with the GEMM.
+    pub struct Params {
+        pub rows: u32,
+        pub output_len: u32,
+        pub output_offset: u32,
+        pub last_only: u32,
+    }
+}
+
+bindings! {
+    /// What the kernel binds, shared with the GEMM.
+    pub struct Bindings<'a> {
+        /// Rows of the matrix.
+        pub weights: Planes<'a>,
+        /// What they are multiplied with.
+        pub input: Input<'a>,
+        /// The products.
+        pub output: Slice<'a, Rows>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
 /// Token counts that have a kernel of their own.
@@ -81,10 +98,13 @@ impl Variant {
         };
         if format::is_float(self.format) { 1 } else { wanted.min(self.layout.blocks_per_slab) }
     }
+}
 
-    pub(super) fn shader(self) -> Result<Shader, RenderError> {
-        let mut parts = format::weight_parts(self.format);
-        parts.extend([format::input_loader(self.format), "zero", "matrix"]);
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
         let mut constants = format::weight_constants(self.format, self.layout);
         let partials = self.row_groups * self.rows * self.tokens * (self.layout.slabs + 1);
         constants.extend([
@@ -94,7 +114,7 @@ impl Variant {
         ]);
         render(
             format!("matrix {:?} {}×{}", self.format, self.layout.blocks * 32, self.tokens),
-            &parts,
+            templates!["matrix.wgsl.j2"],
             context! {
                 packed_dot => self.packed_dot, rows => self.rows, tokens => self.tokens,
                 unroll => self.unroll(),
@@ -102,5 +122,13 @@ impl Variant {
             },
             constants,
         )
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let of = |(format, layout, packed_dot)| {
+            BUCKETS.map(|tokens| Self::tuned(format, layout, tokens, packed_dot))
+        };
+        format::tested().into_iter().flat_map(of).collect()
     }
 }

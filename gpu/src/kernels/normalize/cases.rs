@@ -2,8 +2,7 @@
 
 use fanlight_messages::layout::SlabLayout;
 
-use super::{DELTA_BIAS, HAS_DELTA, PLAIN, POST_NORM, Params, Variant, twin};
-use crate::kernels::Kernel;
+use super::{Bindings, DELTA_BIAS, HAS_DELTA, PLAIN, POST_NORM, Params, Variant, twin};
 use crate::kernels::testing::quantised::{Element, Outputs, Planes};
 use crate::kernels::testing::{Place, Wanted, block_on, control, ended, lab};
 use crate::lab::{Lab, Noise};
@@ -93,9 +92,14 @@ async fn run(lab: &Lab, case: &Case, batch: &Batch, control: &[u32]) -> Answer {
     let vectors = lab.floats(&batch.vectors).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
     let outputs = Outputs::new(lab, layout, ROWS, case.keeps_values).await;
-    let mut bindings = vec![(0, &residual), (1, &delta), (2, &vectors), (7, &control)];
-    bindings.extend(outputs.bindings());
-    lab.run(Kernel::Normalize(variant), &bindings, params, [ROWS as u32, 1, 1]).await.expect("a run");
+    let bindings = Bindings {
+        residual: residual.slice(),
+        delta: delta.slice(),
+        vectors: vectors.slice(),
+        output: outputs.bindings(),
+        control: control.slice(),
+    };
+    lab.run(variant, &bindings, params, [ROWS as u32, 1, 1]).await.expect("a run");
     let (planes, fault) = outputs.read(lab).await;
     Answer { residual: lab.read(&residual, batch.residual.len()).await.expect("a readback"), planes, fault }
 }

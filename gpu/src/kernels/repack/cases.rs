@@ -5,8 +5,7 @@ use fanlight_messages::TensorType;
 use fanlight_messages::layout::SlabLayout;
 
 use super::twin::{self, Planes};
-use super::{Params, Variant};
-use crate::kernels::Kernel;
+use super::{Bindings, Params, Variant};
 use crate::kernels::testing::file::{half_offsets, landing_words, random_weights};
 use crate::kernels::testing::{Place, SENTINEL, Wanted, block_on, lab};
 use crate::lab::{Lab, Noise};
@@ -148,15 +147,8 @@ async fn run(lab: &Lab, case: &Case, bytes: &[u8], wanted: &Planes) -> Planes {
     let layout = SlabLayout::for_columns(case.columns);
     let row_bytes = case.tensor_type.row_bytes(u64::from(case.columns)).expect("whole blocks") as u32;
     let landing = lab.words(&landing_words(bytes)).await.expect("a buffer");
-    let mut planes = Vec::new();
-    for (number, words) in wanted.numbered() {
-        if !words.is_empty() {
-            let buffer = lab.words(&vec![SENTINEL; words.len()]).await.expect("a buffer");
-            planes.push((number + 1, buffer, words.len()));
-        }
-    }
-    let mut bindings: Vec<_> = planes.iter().map(|(number, buffer, _)| (*number, buffer)).collect();
-    bindings.push((0, &landing));
+    let planes = wanted.filled(SENTINEL).upload(lab).await;
+    let bindings = Bindings { landing: landing.slice(), page: planes.bindings() };
     let params = Params {
         rows: case.rows as u32,
         landing_row: case.landing_row as u32,
@@ -165,20 +157,8 @@ async fn run(lab: &Lab, case: &Case, bytes: &[u8], wanted: &Planes) -> Planes {
         blocks: layout.blocks,
     };
     let variant = Variant { tensor_type: case.tensor_type, layout };
-    lab.run(Kernel::Repack(variant), &bindings, params, variant.groups(case.rows as u64))
-        .await
-        .expect("a run");
-    let mut got = Planes::default();
-    for (number, buffer, len) in &planes {
-        let words = lab.read(buffer, *len).await.expect("a readback");
-        match number {
-            1 => got.codes = words,
-            2 => got.high = words,
-            3 => got.scales = words,
-            _ => got.supers = words,
-        }
-    }
-    got
+    lab.run(variant, &bindings, params, variant.groups(case.rows as u64)).await.expect("a run");
+    wanted.read(lab, &planes).await
 }
 
 async fn check(lab: &Lab, case: Case) {
@@ -193,10 +173,7 @@ async fn check(lab: &Lab, case: Case) {
     let wanted = twin::repack(case.tensor_type, &page, case.page_rows, case.columns);
     let got = run(lab, &case, &bytes, &wanted).await;
     let name = format!("{} {} columns", case.tensor_type, case.columns);
-    let planes = ["codes", "high bits", "scales", "superblock scales"];
-    for (what, ((_, wanted), (_, got))) in
-        planes.into_iter().zip(wanted.numbered().into_iter().zip(got.numbered()))
-    {
+    for ((what, wanted), (_, got)) in wanted.named().into_iter().zip(got.named()) {
         let row_len = (wanted.len() / case.page_rows).max(1);
         let wanted: Vec<Wanted> = wanted
             .iter()

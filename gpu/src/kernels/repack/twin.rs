@@ -7,6 +7,7 @@ use fanlight_messages::layout::{ResidentFormat, SlabLayout};
 use half::{bf16, f16};
 
 use crate::kernels::testing::quantised::position;
+use crate::lab::{Lab, LabBuffer, LabPlanes};
 
 /// A weight as an exact sum of a scaled code and an offset.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -182,9 +183,51 @@ pub(in crate::kernels) struct Planes {
 }
 
 impl Planes {
-    /// With their binding numbers in weight kernels.
-    pub(in crate::kernels) fn numbered(&self) -> [(u32, &[u32]); 4] {
-        [(0, &self.codes), (1, &self.high), (2, &self.scales), (3, &self.supers)]
+    /// The same in the lab.
+    pub(in crate::kernels) async fn upload(&self, lab: &Lab) -> LabPlanes {
+        let plane = async |words: &[u32]| match words {
+            [] => None,
+            words => Some(lab.words(words).await.expect("a buffer")),
+        };
+        LabPlanes {
+            codes: lab.words(&self.codes).await.expect("a buffer"),
+            high: plane(&self.high).await,
+            scales: plane(&self.scales).await,
+            supers: plane(&self.supers).await,
+        }
+    }
+
+    /// As many words of `word`.
+    pub(in crate::kernels) fn filled(&self, word: u32) -> Self {
+        let fill = |words: &[u32]| vec![word; words.len()];
+        Self {
+            codes: fill(&self.codes),
+            high: fill(&self.high),
+            scales: fill(&self.scales),
+            supers: fill(&self.supers),
+        }
+    }
+
+    /// What the lab holds now, as many words as here.
+    pub(in crate::kernels) async fn read(&self, lab: &Lab, from: &LabPlanes) -> Self {
+        let read = async |buffer: &LabBuffer, words: &[u32]| {
+            lab.read(buffer, words.len()).await.expect("a readback")
+        };
+        let some = async |buffer: &Option<LabBuffer>, words: &[u32]| match buffer {
+            Some(buffer) => read(buffer, words).await,
+            None => Vec::new(),
+        };
+        Self {
+            codes: read(&from.codes, &self.codes).await,
+            high: some(&from.high, &self.high).await,
+            scales: some(&from.scales, &self.scales).await,
+            supers: some(&from.supers, &self.supers).await,
+        }
+    }
+
+    /// With their names.
+    pub(in crate::kernels) fn named(&self) -> [(&'static str, &[u32]); 4] {
+        [("codes", &self.codes), ("high", &self.high), ("scales", &self.scales), ("supers", &self.supers)]
     }
 }
 

@@ -3,11 +3,11 @@
 use fanlight_messages::draft::ANCESTOR_STRIDE;
 use fanlight_messages::sampling::{SELECTION_ROW_WORDS, Sampling, SamplingOptions};
 
-use super::Params;
 use super::twin::{Stays, candidates, philox};
+use super::{Bindings, Params, Variant};
 use crate::kernels::accept::Form;
 use crate::kernels::testing::{SENTINEL, block_on, control, ended, lab};
-use crate::kernels::{Kernel, choose, weigh};
+use crate::kernels::{choose, weigh};
 use crate::lab::{Lab, Noise};
 
 /// Rows that share their logits: each follows as many tokens as its number says.
@@ -30,16 +30,29 @@ async fn run(lab: &Lab, row: &[f32], options: &SamplingOptions, form: Form, cont
     let selection = lab.zeros(rows * SELECTION_ROW_WORDS as usize).await.expect("a buffer");
     let words = lab.words(&sampling.words(0)).await.expect("a buffer");
     let control = lab.words(control).await.expect("a buffer");
-    let bindings =
-        [(0, &logits), (1, &partials), (4, &ancestors), (5, &selection), (6, &words), (7, &control)];
+    let weighed = weigh::Bindings {
+        logits: logits.slice(),
+        partials: partials.slice(),
+        selection: selection.slice(),
+        sampling: words.slice(),
+        control: control.slice(),
+    };
+    let drawn = Bindings {
+        logits: logits.slice(),
+        partials: partials.slice(),
+        selection: selection.slice(),
+        ancestors: ancestors.slice(),
+        sampling: words.slice(),
+        control: control.slice(),
+    };
     let passes = weigh::passes(&sampling, len);
     let grid = weigh::grid(len, ROWS);
     for params in &passes {
-        lab.run(Kernel::Weigh, &bindings, *params, grid).await.expect("a run");
+        lab.run(weigh::Variant, &weighed, *params, grid).await.expect("a run");
     }
     let stage = passes.last().map_or(0, |pass| pass.stage);
     let params = Params { len, form: form as u32, passes: passes.len() as u32, stage };
-    lab.run(Kernel::Sample, &bindings, params, grid).await.expect("a run");
+    lab.run(Variant, &drawn, params, grid).await.expect("a run");
     lab.read(&partials, rows * choose::SLICES as usize * 4).await.expect("a readback")
 }
 

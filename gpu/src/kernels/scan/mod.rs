@@ -1,16 +1,30 @@
 //! Matches of the context's end in the history.
 
-use super::source::{RenderError, Shader, render};
-use fanlight_messages::draft::{MEMORY_TOKENS, ORDERS, SCAN_KEPT, SCAN_POSITIONS};
+use fanlight_messages::draft::{MEMORY_TOKENS, SCAN_POSITIONS};
 use minijinja::context;
 
-/// `Params` of the shader, and of the draft kernel.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub first: u32,
-    pub width: u32,
+use crate::shader::{
+    Control, Declared, History, Matches, RenderError, Shader, Slice, bindings, record, render, templates,
+};
+
+record! {
+    /// `Params` of the shader, and of the draft kernel.
+    pub struct Params {
+        pub first: u32,
+        pub width: u32,
+    }
+}
+
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// What is searched.
+        pub history: Slice<'a, History>,
+        /// The best matches of each workgroup.
+        pub matches: Slice<'a, Matches>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
 /// Workgroups that search from index `first` to the token at position `last`.
@@ -18,13 +32,20 @@ pub fn groups(first: u32, last: u32) -> [u32; 3] {
     [(MEMORY_TOKENS + last) / SCAN_POSITIONS - first / SCAN_POSITIONS + 1, 1, 1]
 }
 
-pub(super) fn shader() -> Result<Shader, RenderError> {
-    render(
-        "scan".into(),
-        &["control", "scan"],
-        context! {
-            memory_tokens => MEMORY_TOKENS, orders => ORDERS, positions => SCAN_POSITIONS, kept => SCAN_KEPT,
-        },
-        Vec::new(),
-    )
+/// The only pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variant;
+
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
+        render("scan".into(), templates!["scan.wgsl.j2"], context! {}, Vec::new())
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        vec![Self]
+    }
 }

@@ -7,8 +7,8 @@ use super::file::random_weights;
 use super::quantised::{Activation, value_plane};
 use super::{Place, SENTINEL, Wanted, control};
 use crate::kernels::repack::twin::{self, Weight};
-use crate::kernels::{Kernel, matrix};
-use crate::lab::{Lab, LabBuffer, Noise};
+use crate::kernels::{matrix, product};
+use crate::lab::{Lab, LabInput, LabPlanes, Noise};
 
 /// Elements before and behind the matrix's part of an output row.
 const OFFSET: usize = 3;
@@ -21,13 +21,14 @@ pub(in crate::kernels) struct Product {
     pub(in crate::kernels) rows: usize,
     weights: Vec<Weight>,
     inputs: Vec<Vec<f64>>,
-    buffers: Vec<(u32, LabBuffer)>,
+    planes: LabPlanes,
+    input: LabInput,
 }
 
 /// One dispatch.
 pub(in crate::kernels) struct Dispatch<'a> {
     pub(in crate::kernels) case: &'a str,
-    pub(in crate::kernels) kernel: Kernel,
+    pub(in crate::kernels) variant: product::Variant,
     pub(in crate::kernels) groups: [u32; 3],
     /// The control block's live rows.
     pub(in crate::kernels) live: usize,
@@ -76,29 +77,24 @@ impl Product {
     ) -> Self {
         let columns = inputs[0].codes.len();
         let layout = SlabLayout::for_columns(columns as u32);
-        let mut buffers = Vec::new();
-        for (number, words) in twin::repack(tensor_type, bytes, rows, columns as u32).numbered() {
-            if !words.is_empty() {
-                buffers.push((number, lab.words(words).await.expect("a buffer")));
-            }
-        }
+        let planes = twin::repack(tensor_type, bytes, rows, columns as u32).upload(lab).await;
         let mut elements: Vec<Vec<f64>> =
             inputs.iter().map(|row| (0..columns).map(|e| row.element(e)).collect()).collect();
-        if tensor_type.is_float() {
+        let input = if tensor_type.is_float() {
             let rounded: Vec<Vec<f32>> =
                 elements.iter().map(|row| row.iter().map(|x| *x as f32).collect()).collect();
             let plane: Vec<u32> = rounded.iter().flat_map(|row| value_plane(layout, row)).collect();
-            buffers.push((4, lab.words(&plane).await.expect("a buffer")));
             elements = rounded.iter().map(|row| row.iter().map(|x| f64::from(*x)).collect()).collect();
+            LabInput::Elements(lab.words(&plane).await.expect("a buffer"))
         } else {
-            let planes: Vec<_> = inputs.iter().map(|row| row.planes(layout)).collect();
-            let codes: Vec<u32> = planes.iter().flat_map(|p| p.codes.clone()).collect();
-            let meta: Vec<u32> = planes.iter().flat_map(|p| p.meta.clone()).collect();
-            buffers.push((4, lab.words(&codes).await.expect("a buffer")));
-            buffers.push((5, lab.words(&meta).await.expect("a buffer")));
-        }
+            let rows: Vec<_> = inputs.iter().map(|row| row.planes(layout)).collect();
+            let codes: Vec<u32> = rows.iter().flat_map(|p| p.codes.clone()).collect();
+            let meta: Vec<u32> = rows.iter().flat_map(|p| p.meta.clone()).collect();
+            let codes = lab.words(&codes).await.expect("a buffer");
+            LabInput::Codes(codes, lab.words(&meta).await.expect("a buffer"))
+        };
         let weights = twin::weights(tensor_type, bytes);
-        Self { tensor_type, layout, rows, weights, inputs: elements, buffers }
+        Self { tensor_type, layout, rows, weights, inputs: elements, planes, input }
     }
 
     /// The lane kernel at its default tuning.
@@ -126,9 +122,13 @@ impl Product {
             output_offset: OFFSET as u32,
             last_only: u32::from(dispatch.last_only),
         };
-        let mut bindings: Vec<_> = self.buffers.iter().map(|(number, buffer)| (*number, buffer)).collect();
-        bindings.extend([(6, &output), (7, &control)]);
-        lab.run(dispatch.kernel, &bindings, params, dispatch.groups).await.expect("a run");
+        let bindings = product::Bindings {
+            weights: self.planes.bindings(),
+            input: self.input.bindings(),
+            output: output.slice(),
+            control: control.slice(),
+        };
+        lab.run(dispatch.variant, &bindings, params, dispatch.groups).await.expect("a run");
         lab.read(&output, len).await.expect("a readback")
     }
 
@@ -152,7 +152,7 @@ impl Product {
         }
         let got = self.run(lab, &dispatch, &control(17, dispatch.live as u32)).await;
         let case = format!("{} {}", self.tensor_type, dispatch.case);
-        let kernel = if matches!(dispatch.kernel, Kernel::Gemm(_)) { "gemm" } else { "matrix" };
+        let kernel = if matches!(dispatch.variant, product::Variant::Gemm(_)) { "gemm" } else { "matrix" };
         let place = Place { kernel, case: &case, what: "output", row_len: self.output_len() };
         place.assert(&wanted, &got);
         let got = self.run(lab, &dispatch, &super::ended(17, dispatch.live as u32)).await;

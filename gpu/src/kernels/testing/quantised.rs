@@ -5,6 +5,7 @@ use fanlight_messages::layout::SlabLayout;
 
 use super::{Mismatch, Place, ROUNDING, SENTINEL, Sum, Wanted};
 use crate::lab::{Lab, LabBuffer};
+use crate::shader::Quantised;
 
 /// An element before quantisation and how far the kernel's own may be from it.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +81,7 @@ pub(in crate::kernels) fn compare(
     }
 }
 
-/// The output buffers of a kernel that quantises, at their binding numbers.
+/// The output buffers of a kernel that quantises.
 pub(in crate::kernels) struct Outputs {
     layout: SlabLayout,
     rows: usize,
@@ -107,9 +108,15 @@ impl Outputs {
         Self { layout, rows, keeps_values, buffers }
     }
 
-    /// Codes at 3, meta at 4, values at 5, the fault flag at 6.
-    pub(in crate::kernels) fn bindings(&self) -> impl Iterator<Item = (u32, &LabBuffer)> {
-        (3u32..).zip(&self.buffers)
+    /// As a kernel binds them.
+    pub(in crate::kernels) fn bindings(&self) -> Quantised<'_> {
+        let [codes, meta, values, faults] = &self.buffers;
+        Quantised {
+            out_codes: codes.slice(),
+            out_meta: meta.slice(),
+            out_values: self.keeps_values.then(|| values.slice()),
+            faults: faults.slice(),
+        }
     }
 
     /// The planes and the fault flag.

@@ -6,9 +6,9 @@ use fanlight_messages::sampling::{
     SamplingOptions,
 };
 
-use super::{Params, Stage, grid, passes, twin};
+use super::{Bindings, Params, Stage, Variant, grid, passes, twin};
+use crate::kernels::choose;
 use crate::kernels::testing::{block_on, control, ended, lab};
-use crate::kernels::{Kernel, choose};
 use crate::lab::{Lab, LabBuffer, Noise};
 
 /// Relative error of a mass: the exponent's rounding, up to 31 · 2^-24 · ln 2, and the polynomial's.
@@ -36,12 +36,15 @@ impl Row {
     async fn run(&self, lab: &Lab, passes: &[Params], sampling: &Sampling, control: &[u32]) -> Vec<u32> {
         let sampling = lab.words(&sampling.words(0)).await.expect("a buffer");
         let control = lab.words(control).await.expect("a buffer");
-        let bindings =
-            [(0, &self.logits), (1, &self.partials), (5, &self.selection), (6, &sampling), (7, &control)];
+        let bindings = Bindings {
+            logits: self.logits.slice(),
+            partials: self.partials.slice(),
+            selection: self.selection.slice(),
+            sampling: sampling.slice(),
+            control: control.slice(),
+        };
         for params in passes {
-            lab.run(Kernel::Weigh, &bindings, *params, grid(self.values.len() as u32, 1))
-                .await
-                .expect("a run");
+            lab.run(Variant, &bindings, *params, grid(self.values.len() as u32, 1)).await.expect("a run");
         }
         lab.read(&self.selection, SELECTION_ROW_WORDS as usize).await.expect("a readback")
     }

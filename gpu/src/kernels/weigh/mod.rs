@@ -5,8 +5,13 @@ mod cases;
 #[cfg(test)]
 mod twin;
 
-use super::source::{RenderError, Shader, render, sampling_words};
 use fanlight_messages::sampling::Sampling;
+use minijinja::context;
+
+use crate::shader::{
+    self, Choices, Control, Declared, RenderError, Rows, Selection, Shader, Slice, bindings, record, render,
+    templates,
+};
 
 /// What a pass weighs candidates by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,15 +26,30 @@ pub enum Stage {
 /// Digits of a key, each a pass.
 pub const LEVELS: u32 = 3;
 
-/// `Params` of the shader.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs, reason = "documented in the shader")]
-pub struct Params {
-    pub len: u32,
-    pub pass_index: u32,
-    pub stage: u32,
-    pub level: u32,
+record! {
+    /// `Params` of the shader.
+    pub struct Params {
+        pub len: u32,
+        pub pass_index: u32,
+        pub stage: u32,
+        pub level: u32,
+    }
+}
+
+bindings! {
+    /// What the kernel binds.
+    pub struct Bindings<'a> {
+        /// Rows of logits.
+        pub logits: Slice<'a, Rows>,
+        /// The largest of each slice.
+        pub partials: Slice<'a, Choices>,
+        /// How far the cuts are found.
+        pub selection: Slice<'a, Selection>,
+        /// Where to cut.
+        pub sampling: Slice<'a, shader::Sampling>,
+        /// The control block.
+        pub control: Slice<'a, Control>,
+    }
 }
 
 /// Workgroups of a pass, or of a draw, over `rows` rows of `len` logits: the shader cuts slices alike.
@@ -46,11 +66,20 @@ pub fn passes(sampling: &Sampling, len: u32) -> Vec<Params> {
     (0..).zip(digits).map(|(pass_index, (stage, level))| Params { len, pass_index, stage, level }).collect()
 }
 
-pub(super) fn shader() -> Result<Shader, RenderError> {
-    render(
-        "weigh".into(),
-        &["control", "sampling_words", "wide", "row_values", "select", "weigh"],
-        sampling_words(),
-        Vec::new(),
-    )
+/// The only pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Variant;
+
+impl Declared for Variant {
+    type Params = Params;
+    type Bindings<'a> = Bindings<'a>;
+
+    fn shader(self) -> Result<Shader, RenderError> {
+        render("weigh".into(), templates!["weigh.wgsl.j2"], context! {}, Vec::new())
+    }
+
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        vec![Self]
+    }
 }

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::device::{Device, GpuError};
-use crate::kernels::{Binding, Kernel, Shader};
+use crate::kernels::Kernel;
+use crate::shader::{Access, Bind, Binding, RawSlice, Shader, Slice};
 
 /// What a kernel binds. Buffers can be bound long before the kernel is compiled.
 #[derive(Debug)]
 pub struct Interface {
     raw: wgpu::BindGroupLayout,
-    pub(crate) bindings: Vec<Binding>,
+    bindings: Vec<Binding>,
 }
 
 /// Compiles kernels on demand and keeps them.
@@ -39,7 +40,7 @@ impl Pipelines {
             return Ok(interface.clone());
         }
         let shader = render(kernel)?;
-        let entries: Vec<_> = shader.bindings.iter().map(|b| layout_entry(*b)).collect();
+        let entries: Vec<_> = shader.bindings.iter().map(layout_entry).collect();
         let raw = self.device.raw().create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some(&shader.label),
             entries: &entries,
@@ -107,60 +108,55 @@ fn render(kernel: Kernel) -> Result<Shader, GpuError> {
         .map_err(|error| GpuError::Kernel { kernel: format!("{kernel:?}"), reason: error.to_string() })
 }
 
-fn layout_entry(binding: Binding) -> wgpu::BindGroupLayoutEntry {
-    let ty = match binding {
-        Binding::Read(_) => wgpu::BufferBindingType::Storage { read_only: true },
-        Binding::Write(_) => wgpu::BufferBindingType::Storage { read_only: false },
-        Binding::Uniform(_) => wgpu::BufferBindingType::Uniform,
+fn layout_entry(binding: &Binding) -> wgpu::BindGroupLayoutEntry {
+    let ty = match binding.access {
+        Access::Read => wgpu::BufferBindingType::Storage { read_only: true },
+        Access::Write => wgpu::BufferBindingType::Storage { read_only: false },
+        Access::Uniform => wgpu::BufferBindingType::Uniform,
     };
     wgpu::BindGroupLayoutEntry {
-        binding: binding.number(),
+        binding: binding.number,
         visibility: wgpu::ShaderStages::COMPUTE,
         ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
         count: None,
     }
 }
 
-/// A buffer range bound to a number.
-#[derive(Debug, Clone, Copy)]
-pub struct Bound<'a> {
-    pub(crate) number: u32,
-    pub(crate) buffer: &'a wgpu::Buffer,
-    pub(crate) offset: u64,
-    pub(crate) bytes: Option<u64>,
-}
-
-impl<'a> Bound<'a> {
-    /// A whole buffer.
-    pub(crate) fn whole(number: u32, buffer: &'a wgpu::Buffer) -> Self {
-        Self { number, buffer, offset: 0, bytes: None }
-    }
-    /// A part of one.
-    pub(crate) fn range(number: u32, buffer: &'a wgpu::Buffer, offset: u64, bytes: u64) -> Self {
-        Self { number, buffer, offset, bytes: Some(bytes) }
-    }
-}
-
 impl Interface {
-    /// A bind group of the bindings this kernel declares; others in `bound` are ignored, a missing one is an
-    /// error of validation that the caller's error scope reports.
-    pub(crate) fn bind(&self, device: &Device, bound: &[Bound]) -> wgpu::BindGroup {
-        let entries: Vec<_> = bound
-            .iter()
-            .filter(|b| self.bindings.iter().any(|d| d.number() == b.number))
-            .map(|b| wgpu::BindGroupEntry {
-                binding: b.number,
+    /// A bind group of what a kernel binds and the record that it reads: its shader's variables, each one
+    /// and no other.
+    pub(crate) fn bind<'b, P>(
+        &self,
+        device: &Device,
+        bindings: &impl Bind<'b>,
+        params: Slice<'_, P>,
+    ) -> Result<wgpu::BindGroup, GpuError> {
+        let mut slices: Vec<(&str, RawSlice<'b>)> = Vec::new();
+        bindings.bind("", &mut slices);
+        // Both live until the bind group is made.
+        let mut slices: Vec<(&str, RawSlice<'_>)> = slices;
+        slices.push(("params", params.raw()));
+        let declared = |name: &str| self.bindings.iter().find(|binding| binding.name == name);
+        let numbered: Vec<_> =
+            slices.iter().filter_map(|(name, slice)| Some((declared(name)?.number, *slice))).collect();
+        if numbered.len() != slices.len() || numbered.len() != self.bindings.len() {
+            return Err(GpuError::Bug("a kernel's bindings are not the variables of its shader"));
+        }
+        let entries: Vec<_> = numbered
+            .into_iter()
+            .map(|(binding, RawSlice { buffer, offset, bytes })| wgpu::BindGroupEntry {
+                binding,
                 resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: b.buffer,
-                    offset: b.offset,
-                    size: b.bytes.and_then(wgpu::BufferSize::new),
+                    buffer,
+                    offset,
+                    size: bytes.and_then(wgpu::BufferSize::new),
                 }),
             })
             .collect();
-        device.raw().create_bind_group(&wgpu::BindGroupDescriptor {
+        Ok(device.raw().create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &self.raw,
             entries: &entries,
-        })
+        }))
     }
 }

@@ -96,7 +96,7 @@ impl Backend for CpuBackend {
         };
         let (driver, made) = Driver::start(make).map_err(refused)?;
         answered(made, "creating buffers").await?.map_err(refused)?;
-        Ok(CpuModel { driver, program, plan, request: Sampling::default() })
+        Ok(CpuModel { driver, program, plan })
     }
 }
 
@@ -106,7 +106,6 @@ pub struct CpuModel {
     driver: Driver,
     program: Rc<Program>,
     plan: Rc<GpuPlan>,
-    request: Sampling,
 }
 
 /// A machine that ended without an answer has panicked: the model is gone.
@@ -208,7 +207,6 @@ impl BackendModel for CpuModel {
     }
 
     fn begin(&mut self, setup: &RequestSetup) -> Result<(), DeviceError> {
-        self.request = (*setup.sampling).clone();
         let setup = Setup {
             end_ids: setup.end_ids.clone(),
             context_len: setup.context_len,
